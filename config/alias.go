@@ -13,7 +13,7 @@ type alias struct {
 	key string
 	// names lists the variables, the preferred one first.
 	names []string
-	// unit is ms, s or d if the value is a whole number without a unit.
+	// unit is the unit of a value that is a whole number: ms, s or d. It is empty for other values.
 	unit string
 }
 
@@ -66,8 +66,9 @@ var aliases = []alias{
 	{key: "log.level", names: []string{"LOG_LEVEL"}},
 }
 
-// fromAliases reads the variables of Queen MQ. It does not read the variables of a key that an
-// upper layer sets, so their mistakes are not reported: they may belong to another program.
+// fromAliases reads the variables of Queen MQ. If an upper layer sets a key, fromAliases does not
+// read the variables of the key, and reports no mistake in them: they may belong to another
+// program.
 func (l *loader) fromAliases(upper map[string]entry) map[string]entry {
 	layer := map[string]entry{}
 	read := func(key string, compose func() (entry, bool)) {
@@ -107,8 +108,8 @@ func (l *loader) fromAlias(a alias) (entry, bool) {
 	return entry{}, false
 }
 
-// part returns the value of a variable. If the variable has a value, part appends its name to
-// *set. If not, part returns fallback.
+// part returns the value of a variable, and appends the name of the variable to *set. If the
+// variable is not set, part returns fallback.
 func (l *loader) part(set *[]string, name, fallback string) string {
 	if text := l.env[name]; text != "" {
 		*set = append(*set, name)
@@ -117,8 +118,8 @@ func (l *loader) part(set *[]string, name, fallback string) string {
 	return fallback
 }
 
-// databaseURL composes a DSN if one of the PG_ variables is set. A part whose variable is not
-// set has the default of Queen MQ.
+// databaseURL composes a DSN if at least one of the PG_ variables is set. If the variable of a
+// part is not set, the part has the default of Queen MQ.
 func (l *loader) databaseURL() (entry, bool) {
 	var set []string
 	host, port := l.part(&set, "PG_HOST", "localhost"), l.part(&set, "PG_PORT", "5432")
@@ -138,7 +139,7 @@ func (l *loader) databaseURL() (entry, bool) {
 		query.Set("sslmode", "require")
 		set = append(set, "PG_USE_SSL")
 	default:
-		l.fail(fmt.Errorf("database.url takes PG_USE_SSL, which is %q: it must be true or false", ssl))
+		l.fail(fmt.Errorf("the environment variable PG_USE_SSL (for database.url) is %q: it must be true or false", ssl))
 		ok = false
 	}
 	u := url.URL{Scheme: "postgres", User: url.UserPassword(user, password), Host: joinAddr(host, port), Path: "/" + database}
@@ -151,7 +152,7 @@ func (l *loader) databaseURL() (entry, bool) {
 	return entry{text: u.String(), source: "env " + strings.Join(set, ", ")}, ok
 }
 
-// httpAddr replaces the host of the lower layers' address by HOST, and the port by PORT.
+// httpAddr takes http.addr from the lower layers, and replaces its host by HOST and its port by PORT.
 func (l *loader) httpAddr() (entry, bool) {
 	host, port, err := net.SplitHostPort(l.v.GetString("http.addr"))
 	if err != nil {
@@ -173,6 +174,6 @@ func (l *loader) checkPort(key, name, text string) bool {
 	if n, err := strconv.ParseUint(text, 10, 16); err == nil && n > 0 {
 		return true
 	}
-	l.fail(fmt.Errorf("%s takes its port from %s, which is %q: it must be a number from 1 to 65535", key, name, text))
+	l.fail(fmt.Errorf("the environment variable %s (for %s) is %q: it must be a number from 1 to 65535", name, key, text))
 	return false
 }

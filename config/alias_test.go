@@ -62,8 +62,8 @@ func TestPollIntervalAliasesInOrder(t *testing.T) {
 	}
 }
 
-// The Belfry name of a key wins over every alias, even over a malformed one.
-func TestBelfryNameBeatsAlias(t *testing.T) {
+// The BELFRY_ variable of a key wins over every alias, even over an alias with an invalid value.
+func TestBelfryVariableHasPrecedenceOverAlias(t *testing.T) {
 	t.Parallel()
 	mine := []string{
 		"BELFRY_DATABASE_URL=postgres://mine/db", "BELFRY_HTTP_ADDR=:7", "BELFRY_DATABASE_POOL_SIZE=7",

@@ -47,15 +47,15 @@ type Config struct {
 	// sources maps each key whose value is not the default to the source of the value. Load
 	// writes the map, Print reads it.
 	sources map[string]string
-	// ignored are the variables of Queen MQ that are set and have no effect.
+	// ignored has the variables of Queen MQ that are set and have no effect.
 	ignored []string
-	// unknown are the variables with the prefix BELFRY_ that are set but name no setting.
+	// unknown has the variables with the prefix BELFRY_ that are set and do not name a setting.
 	unknown []string
 }
 
 // Log is the section "log".
 type Log struct {
-	// Level is the least severe level that is written: debug, info, warn or error.
+	// Level is the lowest level that is written: debug, info, warn or error.
 	Level string `mapstructure:"level"`
 	// Format is console (short lines for people) or json (one object per line).
 	Format string `mapstructure:"format"`
@@ -104,7 +104,7 @@ func Default() Config {
 	}
 }
 
-// Validate joins the errors of every package.
+// Validate checks every section, and joins the errors.
 func (c Config) Validate() error {
 	return errors.Join(
 		c.Database.Validate(),

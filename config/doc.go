@@ -3,14 +3,14 @@
 //
 // It promises three things:
 //
-//   - A mistake is not ignored. An unknown key, and a variable that resembles a setting, is an
-//     error that names the nearest known one. Unknown lists the other variables with the prefix
-//     BELFRY_. Only the variables that Kubernetes sets for a Service are ignored.
+//   - A mistake is not ignored. An unknown key is an error that names the nearest known key.
+//     An unknown BELFRY_ variable that resembles a setting is an error that names the nearest
+//     known variable. Unknown lists the other BELFRY_ variables. Only the variables that
+//     Kubernetes sets for a Service are ignored.
 //   - One error lists all problems, each with its source.
-//   - No password is printed. Print shows *** instead.
+//   - No secret is printed. Print shows *** instead.
 //
-// Each package owns its struct, its defaults and its Validate; this package only composes
-// them. It reads neither the environment nor the arguments of the process: the caller
-// passes them. Therefore two loads are independent. Only this package uses viper. pkg/app
-// and cmd may import it; no other package does.
+// Each package declares its struct, its defaults and its Validate. This package only composes
+// them. The caller passes the environment and the flags, so two loads are independent. Only
+// this package uses viper. Only pkg/app and cmd import this package.
 package config

@@ -15,8 +15,8 @@ import (
 	"github.com/belfry-mq/belfry/config/setting"
 )
 
-// fileReader reads the nodes of a YAML file. It does not decode into maps, because only a
-// node has the line, and whether a value was written as text or as a number.
+// fileReader reads the nodes of a YAML file. It does not decode into maps, because only a node
+// has the line of a value, and shows whether the value was written as text or as a number.
 type fileReader struct {
 	path   string
 	layer  map[string]entry
@@ -24,7 +24,7 @@ type fileReader struct {
 	lineOf map[string]int
 }
 
-// quoted matches a text of the file in an error of the YAML parser.
+// quoted matches the text that an error of the YAML parser quotes from the file.
 var quoted = regexp.MustCompile(`(?s)'.*'`)
 
 // parseFile returns the settings of a YAML file. The error joins one error for each unknown
@@ -37,7 +37,7 @@ func parseFile(path string, data []byte) (map[string]entry, error) {
 		if errors.Is(err, io.EOF) {
 			return nil, nil
 		}
-		// A value without quotes that begins with * is read as the name of an anchor, and the error quotes it.
+		// The value may be a secret. If it begins with * and has no quotes, the parser reads it as an alias, and the error quotes it.
 		return nil, fmt.Errorf("parsing %s as YAML: %s", path, quoted.ReplaceAllString(err.Error(), "'"+setting.Hidden+"'"))
 	}
 	if err := dec.Decode(&yaml.Node{}); !errors.Is(err, io.EOF) {
@@ -80,7 +80,7 @@ func (r *fileReader) pair(prefix string, nameNode, value *yaml.Node) {
 		name = prefix + "." + name
 	}
 	if first, repeated := r.lineOf[name]; repeated {
-		r.fail(nameNode, "%s was set before, on line %d: remove one of the two", name, first)
+		r.fail(nameNode, "%s is set twice, first on line %d: remove one of the two lines", name, first)
 		return
 	}
 	r.lineOf[name] = nameNode.Line
@@ -95,7 +95,7 @@ func (r *fileReader) pair(prefix string, nameNode, value *yaml.Node) {
 		if prefix == "" { // the user may have meant a section
 			candidates = append(candidates, children("")...)
 		}
-		r.fail(nameNode, "the key %s is unknown: the nearest is %s", name, nearest(name, candidates))
+		r.fail(nameNode, "the key %s is unknown: did you mean %s?", name, nearest(name, candidates))
 	}
 }
 
@@ -114,7 +114,7 @@ func (r *fileReader) value(k key, value *yaml.Node) {
 		return
 	}
 	if k.typ.Kind() == reflect.String && value.Tag != "!!str" {
-		r.fail(value, "%s is %s: it must be text, put it in quotes", k.name, k.redact(value.Value))
+		r.fail(value, "%s is %s: it must be text: put the value in quotes", k.name, k.redact(value.Value))
 		return
 	}
 	r.layer[k.name] = entry{text: value.Value, source: r.at(value)}
@@ -125,7 +125,7 @@ func (r *fileReader) list(k key, value *yaml.Node) {
 	texts := make([]string, len(value.Content))
 	for i, element := range value.Content {
 		if element = resolve(element); element.Kind != yaml.ScalarNode || element.Tag != "!!str" {
-			r.fail(element, "%s holds an element that is no text: it must be %s, put each in quotes", k.name, k.expected())
+			r.fail(element, "%s has an element that is not text: it must be %s; put each text in quotes", k.name, k.expected())
 			return
 		}
 		texts[i] = element.Value

@@ -47,7 +47,7 @@ func TestReferenceFileCommentsEveryKey(t *testing.T) {
 	}
 }
 
-// BELFRY_A_B_C could mean a.b_c or a_b.c. No two keys have the same variable or flag.
+// BELFRY_A_B_C could mean a.b_c or a_b.c. So no two keys may have the same variable or flag.
 func TestNamesAreUnique(t *testing.T) {
 	t.Parallel()
 	env, flags := map[string]string{}, map[string]string{}
@@ -60,7 +60,7 @@ func TestNamesAreUnique(t *testing.T) {
 	require.Equal(t, "http.max_body_bytes", flags["http-max-body-bytes"])
 }
 
-func TestHarmlessFiles(t *testing.T) {
+func TestFilesWithoutSettingsAreAccepted(t *testing.T) {
 	t.Parallel()
 	for _, content := range []string{
 		"", "\n", "# only a comment\n", "---\n", "{}", "~", "http:\n", "http:\n  # addr: ':1'\nlog: {}\n",
@@ -79,7 +79,7 @@ func TestFileFollowsAnchors(t *testing.T) {
 	require.Equal(t, cfg.Dispatch.PollInterval, cfg.Dispatch.MaxPollInterval)
 }
 
-// A list in a file, a variable and the printed configuration is the same.
+// A list has the same value in a file, in a variable and in the printed configuration.
 func TestListsAreRead(t *testing.T) {
 	t.Parallel()
 	want := []string{"https://a.example", "http://b.example:3000"}
@@ -99,22 +99,22 @@ func TestListsAreRead(t *testing.T) {
 	}
 }
 
-func TestFileMistakes(t *testing.T) {
+func TestMistakesInTheFileAreReported(t *testing.T) {
 	t.Parallel()
 	for content, want := range map[string]string{
 		"log: 8080":                          "section log must hold keys with values: level, format (file %s:1)",
-		"http: {cors_origins: [a, {b: c}]}":  "http.cors_origins holds an element that is no text: it must be a list of texts, put each in quotes (file %s:1)",
+		"http: {cors_origins: [a, {b: c}]}":  "http.cors_origins has an element that is not text: it must be a list of texts; put each text in quotes (file %s:1)",
 		"[1, 2]":                             "the file must hold keys with values: database, http, dispatch, batch, smart_poll, listen, defaults, sweep, retention, audit, spool, history, live, problems, metrics, encryption, auth, dashboard, log (file %s:1)",
-		"http:\n  addr: 6632":                "http.addr is 6632: it must be text, put it in quotes (file %s:2)",
+		"http:\n  addr: 6632":                "http.addr is 6632: it must be text: put the value in quotes (file %s:2)",
 		"http:\n  addr:":                     "http.addr has no value: it must be text; remove the line to keep the default (file %s:2)",
 		"http:\n  addr: {host: x}":           "http.addr holds a list or a section: it must be text (file %s:2)",
 		"http:\n  addr: {}":                  "http.addr holds a list or a section: it must be text (file %s:2)",
-		"dispatch:\n  poll_intervall: 5s":    "the key dispatch.poll_intervall is unknown: the nearest is dispatch.poll_interval (file %s:2)",
-		"HTTP:\n  addr: ':1'":                "the key HTTP is unknown: the nearest is http (file %s:1)",
-		"poll_interval: 5s":                  "the key poll_interval is unknown: the nearest is dispatch.poll_interval (file %s:1)",
-		"log:\n  level: info\n  level: warn": "log.level was set before, on line 2: remove one of the two (file %s:3)",
-		"log: {}\nlog: {}":                   "log was set before, on line 1: remove one of the two (file %s:2)",
-		"database:\n  url: 12":               "database.url is ***: it must be text, put it in quotes (file %s:2)",
+		"dispatch:\n  poll_intervall: 5s":    "the key dispatch.poll_intervall is unknown: did you mean dispatch.poll_interval? (file %s:2)",
+		"HTTP:\n  addr: ':1'":                "the key HTTP is unknown: did you mean http? (file %s:1)",
+		"poll_interval: 5s":                  "the key poll_interval is unknown: did you mean dispatch.poll_interval? (file %s:1)",
+		"log:\n  level: info\n  level: warn": "log.level is set twice, first on line 2: remove one of the two lines (file %s:3)",
+		"log: {}\nlog: {}":                   "log is set twice, first on line 1: remove one of the two lines (file %s:2)",
+		"database:\n  url: 12":               "database.url is ***: it must be text: put the value in quotes (file %s:2)",
 		"? {a: b}\n: c":                      "the key  is unknown",
 		"log: {}\n---\nlog: {}":              "it must hold one YAML document: remove everything after the line ---",
 		"log: {":                             "as YAML: yaml: line 1",
@@ -126,7 +126,7 @@ func TestFileMistakes(t *testing.T) {
 	}
 }
 
-// As many pops as may wait leave connections for pushes.
+// By default, max_connections leaves connections for pushes when dispatch.max_intentions pops wait.
 func TestWaitingPopsLeaveConnectionsForPushes(t *testing.T) {
 	t.Parallel()
 	d := Default()

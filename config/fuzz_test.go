@@ -12,8 +12,8 @@ import (
 )
 
 // FuzzLoad checks three promises for any file and environment. Load does not panic. Its error
-// has one line for each problem. An accepted configuration prints as a file that loads as
-// the same configuration.
+// has one line for each problem. If Load accepts a configuration, the output of Print loads
+// as the same configuration.
 func FuzzLoad(f *testing.F) {
 	for _, environ := range []string{
 		"", "BELFRY_HTTP_ADDR=:1\nBELFRY_DEFAULTS_LEASE_TIME=90m1s", "BELFRY_HTTP_MAX_BODY_BYTES=1GiB\nBELFRY_DISPATCH_BACKOFF_MULTIPLIER=1e3",
@@ -57,7 +57,7 @@ func FuzzSetting(f *testing.F) {
 		"https://a.example, http://b.example:3000,", "*,,", "https://a.example/", "[https://a.example]", "10.0.0.0/8,fd00::1/128", "10.0.0.1", "10.0.0.0/8 # x",
 	} {
 		for i, k := range keys {
-			switch k.name { // one of each kind
+			switch k.name { // one key of each type
 			case "http.addr", "http.cors_origins", "http.trusted_proxies", "database.url", "http.max_body_bytes", "defaults.pop_timeout", "dispatch.backoff_multiplier":
 				f.Add(byte(i), text)
 			}
@@ -112,8 +112,8 @@ func requireProblems(t *testing.T, err error) {
 	}
 }
 
-// FuzzHideSecrets checks that no password is shown, at any place of a DSN and with any
-// characters.
+// FuzzHideSecrets checks that hideSecrets hides a password at any position in a DSN and with
+// any characters.
 func FuzzHideSecrets(f *testing.F) {
 	for _, text := range []string{"", " ", "@", "/", "?", "#", ":", "%", "'", `\`, "&", "=", "\n", "a@b/c?d#e", "password=x", "é"} {
 		f.Add("u", text)
@@ -123,7 +123,7 @@ func FuzzHideSecrets(f *testing.F) {
 	escape := strings.NewReplacer(`\`, `\\`, `'`, `\'`)
 	f.Fuzz(func(t *testing.T, user, password string) {
 		if strings.Contains(user, mark) || strings.Contains(user, "=") {
-			return // with a =, the last DSN below is read as name=value pairs, and the name is unknown
+			return // a password with = makes name=value pairs of the last DSN below
 		}
 		password = mark + password + mark
 		for _, dsn := range []string{

@@ -31,7 +31,7 @@ func keyNames() []string {
 	return names
 }
 
-// keyNamed returns the key with a name. The key must exist.
+// keyNamed returns the key with a name. It panics if there is no such key.
 func keyNamed(name string) key { return allKeys()[slices.Index(keyNames(), name)] }
 
 func keysOf(t reflect.Type, prefix string, index []int) []key {
@@ -57,8 +57,8 @@ func (k key) valueIn(c Config) any {
 	return reflect.ValueOf(c).FieldByIndex(k.index).Interface()
 }
 
-// redact returns the value as it may be shown: a DSN without its password, *** for a
-// secret.
+// redact returns the printable form of a value: a DSN without its password, *** for another
+// secret, and the text itself otherwise.
 func (k key) redact(text string) string {
 	switch {
 	case !k.isSecret() || text == "":
@@ -70,13 +70,13 @@ func (k key) redact(text string) string {
 	}
 }
 
-// isSecret reports whether the value must not be printed. Its variables may name a file instead.
+// isSecret reports whether the value must not be printed. The variable of a secret has a _FILE form.
 func (k key) isSecret() bool { return k.typ == reflect.TypeFor[setting.Secret]() }
 
 // isSize reports whether the value is a number of bytes, which can be written as 16MiB.
 func (k key) isSize() bool { return strings.HasSuffix(k.name, "_bytes") }
 
-// isList reports whether the value is a list of texts. A variable has commas between them.
+// isList reports whether the value is a list of texts. A variable separates them by commas.
 func (k key) isList() bool { return k.typ.Kind() == reflect.Slice }
 
 // EnvName returns the environment variable of a key:

@@ -17,8 +17,8 @@ type Options struct {
 	// Environ holds NAME=value pairs, as os.Environ returns them. A variable with an empty
 	// value counts as not set.
 	Environ []string
-	// File is the path of the YAML file. If it is empty, BELFRY_CONFIG has the path; if that
-	// is empty too, no file is read.
+	// File is the path of the YAML file. If it is empty, Load uses the path in BELFRY_CONFIG.
+	// If both are empty, Load reads no file.
 	File string
 	// Flags maps the key of each flag on the command line ("http.addr") to its value.
 	Flags map[string]string
@@ -105,7 +105,7 @@ type loader struct {
 	v        *viper.Viper
 	sources  map[string]string
 	problems []error
-	// unknown are variables with the prefix BELFRY_ that do not resemble a key.
+	// unknown has the variables with the prefix BELFRY_ that do not resemble a setting.
 	unknown []string
 }
 
@@ -155,7 +155,7 @@ func (l *loader) fromFlags(flags map[string]string) map[string]entry {
 	layer := map[string]entry{}
 	for _, name := range slices.Sorted(maps.Keys(flags)) {
 		if !slices.Contains(keyNames(), name) {
-			l.fail(fmt.Errorf("flag --%s sets no setting: the nearest is %s", FlagName(name), nearest(name, keyNames())))
+			l.fail(fmt.Errorf("the flag --%s is unknown: did you mean the setting %s?", FlagName(name), nearest(name, keyNames())))
 			continue
 		}
 		layer[name] = entry{text: flags[name], source: "flag --" + FlagName(name)}
@@ -185,20 +185,21 @@ func (l *loader) fromEnv() map[string]entry {
 			l.unknown = append(l.unknown, name)
 			continue
 		}
-		l.fail(fmt.Errorf("the environment variable %s is unknown: the nearest is %s; rename or unset it", name, nearest(name, known)))
+		l.fail(fmt.Errorf("the environment variable %s is unknown: did you mean %s? Rename or unset it", name, nearest(name, known)))
 	}
 	return layer
 }
 
-// resemblesKey reports whether a variable is probably a mistyped setting: it begins like the settings of a section,
-// it is BELFRY_ with a variable of Queen MQ, or it differs in few letters from a known variable.
+// resemblesKey reports whether a variable is probably a mistyped setting. A variable resembles a setting if it begins with
+// BELFRY_ and the name of a section, if it is almost BELFRY_ with a variable of Queen MQ, or if it differs in few letters from
+// a known variable.
 func resemblesKey(name string, known []string) bool {
 	const fewLetters = 3
-	theirs := []string{"HOST", "PORT"} // the variables of Queen MQ for http.addr
+	queenNames := []string{"HOST", "PORT"} // the variables of Queen MQ for http.addr
 	for _, a := range aliases {
-		theirs = append(theirs, a.names...)
+		queenNames = append(queenNames, a.names...)
 	}
-	for _, alias := range theirs {
+	for _, alias := range queenNames {
 		if levenshtein.ComputeDistance(name, envPrefix+alias) <= 1 {
 			return true
 		}
@@ -212,7 +213,8 @@ func resemblesKey(name string, known []string) bool {
 	return levenshtein.ComputeDistance(name, nearest(name, known)) <= fewLetters
 }
 
-// variable returns the value for k from the variable called name. used is the variable read: name, or name_FILE for a secret.
+// variable returns the value of k from the variable name. used is the variable that has the value: name, or name_FILE for a
+// secret.
 func (l *loader) variable(k key, name string) (text, used string, ok bool) {
 	if k.isSecret() {
 		return l.secretOf(name)
@@ -220,25 +222,25 @@ func (l *loader) variable(k key, name string) (text, used string, ok bool) {
 	return l.env[name], name, l.env[name] != ""
 }
 
-// otherVariables are no settings: commands and the development database read them.
+// otherVariables are not settings. Commands and the development database read them.
 var otherVariables = []string{
 	"BELFRY_CONFIG", "BELFRY_PG_BIN", "BELFRY_SERVER", "BELFRY_TOKEN", "BELFRY_CONTEXT", "BELFRY_CONTEXTS", "BELFRY_CA_FILE",
 }
 
-// isReserved reports whether a variable has a name reserved for settings.
+// isReserved reports whether only a setting may have the name of a variable.
 func isReserved(name string) bool {
 	return strings.HasPrefix(name, envPrefix) && !slices.Contains(otherVariables, name) && !strings.HasPrefix(name, "BELFRY_TEST_")
 }
 
-// serviceVariable matches the part after the name of the Service in the variables that
-// Kubernetes sets in every container for each Service of its namespace.
+// serviceVariable matches a variable that Kubernetes sets in every container for each Service
+// of its namespace. It matches the part after the name of the Service.
 var serviceVariable = regexp.MustCompile(
 	`^_(?:SERVICE_HOST|SERVICE_PORT(?:_[A-Z0-9_]+)?|PORT(?:_[0-9]+_(?:TCP|UDP|SCTP)(?:_(?:PROTO|PORT|ADDR))?)?)$`)
 
 // withoutServiceVariables removes the variables of Kubernetes Services. The variables of a
 // Service called belfry look like settings. PG_PORT of a Service called pg looks like the
-// variable of Queen MQ. A Service always has SERVICE_HOST, and its PORT is a URL. Other
-// variables stay, because they are mistakes of the operator.
+// variable of Queen MQ. A Service always has a variable SERVICE_HOST, and its variable PORT is
+// a URL. Variables without these signs stay, because the operator has set them.
 func withoutServiceVariables(env map[string]string) map[string]string {
 	left := maps.Clone(env)
 	for host := range env {

@@ -10,7 +10,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// write creates a configuration file in a new folder.
+// write creates a configuration file in a new folder, and returns its path.
 func write(t *testing.T, content string) string {
 	t.Helper()
 	path := filepath.Join(t.TempDir(), "belfry.yaml")
@@ -29,7 +29,7 @@ func problems(t *testing.T, opts Options) []string {
 	return lines[1:]
 }
 
-func TestLoadOfNothingIsDefault(t *testing.T) {
+func TestLoadWithoutInputReturnsTheDefaults(t *testing.T) {
 	t.Parallel()
 	cfg, err := Load(Options{})
 	require.NoError(t, err)
@@ -78,7 +78,7 @@ func TestMissingFileIsAProblem(t *testing.T) {
 	require.ErrorContains(t, err, path)
 }
 
-// Every key can be set by its variable, whatever its type.
+// Every key can be set by its variable.
 func TestEveryKeyHasAVariable(t *testing.T) {
 	t.Parallel()
 	for _, k := range allKeys() {
@@ -135,8 +135,8 @@ func TestEmptyVariableIsNotSet(t *testing.T) {
 func TestUnknownVariableNamesTheNearest(t *testing.T) {
 	t.Parallel()
 	require.Equal(t, []string{
-		"  - the environment variable BELFRY_CONFG is unknown: the nearest is BELFRY_CONFIG; rename or unset it",
-		"  - the environment variable BELFRY_HTTP_ADRR is unknown: the nearest is BELFRY_HTTP_ADDR; rename or unset it",
+		"  - the environment variable BELFRY_CONFG is unknown: did you mean BELFRY_CONFIG? Rename or unset it",
+		"  - the environment variable BELFRY_HTTP_ADRR is unknown: did you mean BELFRY_HTTP_ADDR? Rename or unset it",
 	}, problems(t, Options{Environ: []string{
 		"BELFRY_HTTP_ADRR=:1", "BELFRY_CONFG=x", "BELFRY_TEST_DATABASE_URL=x", "BELFRY_PG_BIN=/x", "HOME=/", "BELFRYX=1", "BELFRY_DIR=/x",
 	}}))
@@ -145,13 +145,13 @@ func TestUnknownVariableNamesTheNearest(t *testing.T) {
 	}
 }
 
-// A variable of something else that begins with BELFRY_ stops nothing, and is listed.
+// A variable that begins with BELFRY_ and does not resemble a setting is no error. The printed configuration lists it.
 func TestOtherVariablesAreListed(t *testing.T) {
 	t.Parallel()
 	cfg, err := Load(Options{Environ: []string{"BELFRY_DIR=/x", "BELFRY_HOME=/y", "BELFRY_PG_BIN=/x", "BELFRY_TOKEN=x", "BELFRY_SERVER=x"}})
 	require.NoError(t, err)
 	require.Equal(t, []string{"BELFRY_DIR", "BELFRY_HOME"}, cfg.Unknown())
-	require.Contains(t, printed(t, cfg), "# Variables that are set and are no settings: BELFRY_DIR, BELFRY_HOME\n")
+	require.Contains(t, printed(t, cfg), "# Environment variables with the prefix BELFRY_ that do not name a setting: BELFRY_DIR, BELFRY_HOME\n")
 }
 
 func TestWrongTypesNameKeyValueSourceAndType(t *testing.T) {
@@ -173,7 +173,7 @@ func TestWrongTypesNameKeyValueSourceAndType(t *testing.T) {
 	}))
 }
 
-// One error has the errors of the rooms, the unknown names and the wrong types.
+// One error lists unknown names, wrong types and invalid values.
 func TestAllProblemsAtOnce(t *testing.T) {
 	t.Parallel()
 	file := write(t, "htpp:\n  addr: ':1'\nlog:\n  level: loud\n  colour: red\n")
@@ -183,18 +183,18 @@ func TestAllProblemsAtOnce(t *testing.T) {
 		Flags:   map[string]string{"log.lvl": "info"},
 	})
 	require.ElementsMatch(t, []string{
-		"  - flag --log-lvl sets no setting: the nearest is log.level",
-		"  - the environment variable BELFRY_HTTP_NOPE is unknown: the nearest is BELFRY_HTTP_ADDR; rename or unset it",
-		"  - the key htpp is unknown: the nearest is http (file " + file + ":1)",
-		"  - the key log.colour is unknown: the nearest is log.format (file " + file + ":5)",
-		`  - database.url takes its port from PG_PORT, which is "x": it must be a number from 1 to 65535`,
+		"  - the flag --log-lvl is unknown: did you mean the setting log.level?",
+		"  - the environment variable BELFRY_HTTP_NOPE is unknown: did you mean BELFRY_HTTP_ADDR? Rename or unset it",
+		"  - the key htpp is unknown: did you mean http? (file " + file + ":1)",
+		"  - the key log.colour is unknown: did you mean log.format? (file " + file + ":5)",
+		`  - the environment variable PG_PORT (for database.url) is "x": it must be a number from 1 to 65535`,
 		`  - defaults.retry_limit is "x" (env BELFRY_DEFAULTS_RETRY_LIMIT): it must be a whole number`,
 		"  - database.pool_size is 0: it must be between 1 and 10000 (env BELFRY_DATABASE_POOL_SIZE)",
 		`  - log.level is "loud": it must be debug, info, warn or error (file ` + file + ":4)",
 	}, lines)
 }
 
-func TestEveryRoomIsValidated(t *testing.T) {
+func TestEverySectionIsValidated(t *testing.T) {
 	t.Parallel()
 	lines := problems(t, Options{Environ: []string{
 		"BELFRY_DATABASE_POOL_SIZE=0", "BELFRY_HTTP_MAX_BODY_BYTES=1", "BELFRY_DISPATCH_MAX_INTENTIONS=0",
@@ -233,14 +233,14 @@ func TestSizes(t *testing.T) {
 	}
 }
 
-// A file cannot hold such a value, so the output of Print would not load.
+// A setting that is not UTF-8 is an error: a file cannot contain it, so Load could not read the output of Print.
 func TestTextIsUTF8(t *testing.T) {
 	t.Parallel()
 	lines := problems(t, Options{Environ: []string{"BELFRY_HTTP_ADDR=\xe0:1"}})
 	require.Equal(t, []string{`  - http.addr is "\xe0:1" (env BELFRY_HTTP_ADDR): it must be text`}, lines)
 }
 
-// In a namespace with a Service called belfry or pg, every container has these variables.
+// If a Kubernetes namespace has a Service called belfry or pg, every container of the namespace has these variables.
 func TestVariablesOfAKubernetesServiceAreIgnored(t *testing.T) {
 	t.Parallel()
 	ofService := func(service string) []string {

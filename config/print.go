@@ -35,7 +35,7 @@ func (c Config) Print(w io.Writer) error {
 		fmt.Fprintf(&buf, "# Variables of Queen MQ that are set and have no effect: %s\n", strings.Join(c.ignored, ", "))
 	}
 	if len(c.unknown) > 0 {
-		fmt.Fprintf(&buf, "# Variables that are set and are no settings: %s\n", strings.Join(c.unknown, ", "))
+		fmt.Fprintf(&buf, "# Environment variables with the prefix BELFRY_ that do not name a setting: %s\n", strings.Join(c.unknown, ", "))
 	}
 	if _, err := buf.WriteTo(w); err != nil {
 		return fmt.Errorf("printing the configuration: %w", err)

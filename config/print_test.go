@@ -35,7 +35,7 @@ func TestPrintLoadsBack(t *testing.T) {
 	require.Equal(t, cfg, back)
 }
 
-// Variables of Queen MQ without a meaning are accepted and listed.
+// Load accepts variables of Queen MQ that Belfry does not use. Print lists them.
 func TestPrintListsVariablesWithoutEffect(t *testing.T) {
 	t.Parallel()
 	cfg, err := Load(Options{Environ: []string{
@@ -147,7 +147,7 @@ func TestEncryptionKeyIsNeverShown(t *testing.T) {
 	require.NotContains(t, err.Error(), key)
 }
 
-// docs/operations.md and the comment of belfry.yaml list every secret.
+// docs/operations.md and the head comment of belfry.yaml list every secret.
 func TestDocsListEverySecret(t *testing.T) {
 	t.Parallel()
 	for file, name := range map[string]string{"../docs/operations.md": "`%s`", "belfry.yaml": "%s"} {

@@ -17,8 +17,8 @@ var (
 	keywordPair = regexp.MustCompile(`(?s)(\w+)([\s\v]*=[\s\v]*)(` + keywordValue + `)`)
 )
 
-// hideSecrets returns dsn with every password replaced by ***. For a text in neither form of
-// Postgres it returns only ***, because the password may be anywhere.
+// hideSecrets returns dsn with every password replaced by ***. If dsn is neither a URL nor
+// key=value pairs, it returns only ***, because the password may be anywhere.
 func hideSecrets(dsn string) string {
 	switch {
 	case strings.TrimSpace(dsn) == "":
@@ -39,9 +39,9 @@ func hideSecrets(dsn string) string {
 	}
 }
 
-// hideInURL works on the text, not on a parsed URL. An unescaped character in the password
-// is a common mistake, and must not reveal the password. An @ after the host may be the end
-// of such a password. Then hideInURL hides everything.
+// hideInURL hides the passwords in the part of a DSN after "://". It does not parse the URL,
+// because it must also hide a password with unescaped characters, which is a common mistake.
+// An @ after a / ? or # may end such a password. Then hideInURL hides everything.
 func hideInURL(rest string) string {
 	authority, tail := rest, ""
 	if end := strings.IndexAny(rest, "/?#"); end >= 0 {
@@ -74,9 +74,9 @@ func hideInQuery(tail string) string {
 	return before + "?" + strings.Join(pairs, "&")
 }
 
-// isSecretName reports whether a setting may be a password. It includes misspelled names and
-// names of other systems (pasword, pswd, pwd). Postgres refuses such a DSN, and printing it
-// must not reveal the password.
+// isSecretName reports whether the parameter of a DSN may be a password. It also accepts
+// misspelled names and names of other systems (pasword, pswd, pwd). Postgres refuses such a
+// DSN, but the printed DSN must not show the password.
 func isSecretName(name string) bool {
 	name = strings.ToLower(name)
 	return strings.Contains(name, "pas") || strings.Contains(name, "psw") || strings.Contains(name, "pw") || strings.Contains(name, "secret")

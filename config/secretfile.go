@@ -9,15 +9,15 @@ import (
 	"strings"
 )
 
-// fileSuffix ends the name of a variable that has the path of a file instead of a secret.
+// fileSuffix is the end of the name of a variable that has the path of a file with a secret.
 const fileSuffix = "_FILE"
 
-// maxSecretBytes bounds the file of a secret.
+// maxSecretBytes limits the size of the file of a secret.
 const maxSecretBytes = 64 << 10
 
-// secretOf returns the value of a variable, or the content of the file that the variable name_FILE names. used
-// is the variable with the value. ok is false if neither is set. It is also false if the value cannot be used,
-// and then that is one of the problems.
+// secretOf returns the value of the variable name, or the content of the file that the variable name_FILE names.
+// used is the variable that is set. ok is false if neither is set. If the value cannot be used, ok is false and
+// secretOf adds a problem.
 func (l *loader) secretOf(name string) (text, used string, ok bool) {
 	text, used = l.env[name], name+fileSuffix
 	path := l.env[used]
@@ -28,19 +28,19 @@ func (l *loader) secretOf(name string) (text, used string, ok bool) {
 		l.fail(fmt.Errorf("the environment variables %s and %s are both set: unset one of them", name, used))
 		return "", "", false
 	}
-	if !filepath.IsAbs(path) { // it may be the secret itself, so the error does not show it
+	if !filepath.IsAbs(path) { // the text may be the secret itself, so the error does not show it
 		l.fail(fmt.Errorf("the environment variable %s must be the absolute path of a file", used))
 		return "", "", false
 	}
 	text, err := readSecret(path)
 	if err != nil {
-		l.fail(fmt.Errorf("the environment variable %s is %q, a file that cannot be used: %w", used, path, err))
+		l.fail(fmt.Errorf("the environment variable %s names the file %q, which cannot be used: %w", used, path, err))
 		return "", "", false
 	}
 	return text, used, true
 }
 
-// readSecret returns the content of a file without the line break at its end. An error does not
+// readSecret returns the content of a file without the line break at its end. Its errors do not
 // contain the content.
 func readSecret(path string) (string, error) {
 	file, err := os.Open(path)

@@ -17,7 +17,7 @@ import (
 	"github.com/belfry-mq/belfry/config/setting"
 )
 
-// Every secret has a variable that names a file, and so have the names of Queen MQ.
+// The variable of each secret has a _FILE form. The variables of Queen MQ for secrets have it too.
 func TestSecretsComeFromFiles(t *testing.T) {
 	t.Parallel()
 	digits := strings.Repeat("ab", 32)
@@ -54,22 +54,22 @@ func TestUnusableSecretFilesAreProblems(t *testing.T) {
 		require.Len(t, lines, 1, name)
 		require.Contains(t, lines[0], "BELFRY_ENCRYPTION_KEY_FILE", name)
 		require.NotContains(t, lines[0], mark, name)
-		if name != "not text" && name != "not a key" { // the content is wrong then, not the file
+		if name != "not text" && name != "not a key" { // in these two cases the file is usable and the value is invalid
 			require.Contains(t, lines[0], path, name)
 		}
 	}
 	require.Equal(t, []string{"  - the environment variable BELFRY_ENCRYPTION_KEY_FILE must be the absolute path of a file"},
-		problems(t, Options{Environ: []string{"BELFRY_ENCRYPTION_KEY_FILE=" + mark}}), "a secret by mistake is not shown")
+		problems(t, Options{Environ: []string{"BELFRY_ENCRYPTION_KEY_FILE=" + mark}}), "the error does not show a value that may be a secret")
 	for _, name := range []string{"BELFRY_ENCRYPTION_KEY", "QUEEN_ENCRYPTION_KEY", "PG_PASSWORD"} {
 		require.Equal(t, []string{"  - the environment variables " + name + " and " + name + "_FILE are both set: unset one of them"},
 			problems(t, Options{Environ: []string{name + "=" + mark, name + "_FILE=" + write(t, mark)}}))
 	}
-	require.Equal(t, []string{"  - the environment variable BELFRY_LOG_LEVEL_FILE is unknown: the nearest is BELFRY_LOG_LEVEL; rename or unset it"},
-		problems(t, Options{Environ: []string{"BELFRY_LOG_LEVEL_FILE=/x"}}), "only secrets come from files")
+	require.Equal(t, []string{"  - the environment variable BELFRY_LOG_LEVEL_FILE is unknown: did you mean BELFRY_LOG_LEVEL? Rename or unset it"},
+		problems(t, Options{Environ: []string{"BELFRY_LOG_LEVEL_FILE=/x"}}), "only the variables of secrets have a _FILE form")
 }
 
-// A BELFRY_ variable wins over the variables of another program, also if their file is unusable.
-func TestSecretFileOfAnAliasIsNotReadInVain(t *testing.T) {
+// If a BELFRY_ variable is set, Load does not read the file of an alias. An unusable file of the alias is no error.
+func TestSecretFileOfAnOverriddenAliasIsNotRead(t *testing.T) {
 	t.Parallel()
 	_, err := Load(Options{Environ: []string{"BELFRY_DATABASE_URL=postgres://h/d", "PG_PASSWORD_FILE=/does/not/exist"}})
 	require.NoError(t, err)
@@ -83,7 +83,7 @@ func marked(t *testing.T, mark string) Config {
 		"database.url":        setting.Secret("postgres://u:" + mark + "@h/d?sslpassword=" + mark),
 		"database.listen_url": setting.Secret("host=h password='" + mark + "'"),
 		"encryption.key":      setting.Secret(mark), "encryption.keys": setting.Secret("a:" + mark),
-		"auth.secret": setting.Secret(mark), "auth.previous_secret": setting.Secret(mark),
+		"auth.secret": setting.Secret(mark), "auth.previous_secret": setting.Secret(mark), "auth.client_secret": setting.Secret(mark),
 	}
 	for _, k := range allKeys() {
 		if k.isSecret() {
@@ -118,8 +118,8 @@ func TestNoPrinterShowsASecret(t *testing.T) {
 	require.NotContains(t, out.String(), fmt.Sprintf("%x", mark))
 }
 
-// The mistakes that a setting may have do not show the value of a secret: it is not valid, has
-// the wrong kind in the file, or breaks the syntax of the file.
+// No error shows the value of a secret. The value may be invalid, have the wrong kind in the
+// file, or break the syntax of the file.
 func TestNoProblemShowsASecret(t *testing.T) {
 	t.Parallel()
 	const mark = "S3cr3t"

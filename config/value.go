@@ -19,8 +19,7 @@ var sizeUnits = []struct {
 	bytes  int64
 }{{"GiB", 1 << 30}, {"MiB", 1 << 20}, {"KiB", 1 << 10}}
 
-// parse reads text as a value of the key's type. ok is false when the text has another
-// type; expected describes the right one.
+// parse reads text as a value of the key's type. ok is false if the text has another type.
 func (k key) parse(text string) (value any, ok bool) {
 	var err error
 	switch {
@@ -60,7 +59,7 @@ func parseKind(t reflect.Type, text string) (any, error) {
 		}
 		return f, err
 	default:
-		return nil, fmt.Errorf("reading a %s: no setting may have this type", t)
+		return nil, fmt.Errorf("reading a value of the type %s: a setting cannot have this type", t)
 	}
 }
 

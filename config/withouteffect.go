@@ -5,8 +5,8 @@ import (
 	"strings"
 )
 
-// withoutEffect are the variables of Queen MQ that have no meaning here. A name with * at its end stands for
-// all names that begin with it.
+// withoutEffect lists the variables of Queen MQ that Belfry accepts and ignores. A name with * at its end means
+// all names with this prefix.
 var withoutEffect = []string{
 	"NUM_WORKERS", "WORKER_ID", "WEBAPP_ROOT", "PG_SSL_REJECT_UNAUTHORIZED", "SIDECAR_*", "DB_CONNECTION_TIMEOUT", "DB_STATEMENT_TIMEOUT",
 	"DB_LOCK_TIMEOUT", "DB_IDLE_TIMEOUT", "DB_TCP_USER_TIMEOUT_MS", "DB_KEEPALIVES_*", "LIBQUEEN_*", "POP_WAIT_*", "QUEEN_PUSH_*", "QUEEN_POP_*",
@@ -33,6 +33,6 @@ func (l *loader) ignored() []string {
 // Ignored returns the variables of Queen MQ that are set and have no effect here, sorted.
 func (c Config) Ignored() []string { return c.ignored }
 
-// Unknown returns the variables with the prefix BELFRY_ that are set and do not resemble a setting. Those
-// that do are an error of Load.
+// Unknown returns the variables with the prefix BELFRY_ that are set and do not resemble a setting. If a variable
+// resembles a setting, Load returns an error instead.
 func (c Config) Unknown() []string { return c.unknown }

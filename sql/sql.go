@@ -4,14 +4,15 @@
 //     each, in a folder for each subject. Both describe the schema as it is now.
 //   - migrations has the statements that create the schema and change it. The
 //     baseline, 000001, is generated from schema and functions. A released
-//     migration never changes. A later migration has whole new texts of functions.
-//     test/schema proves that the migrations make what schema and functions say.
+//     migration never changes. A later migration has the whole text of a changed
+//     function. test/schema proves that the migrations create the schema that
+//     schema and functions describe.
 //   - queries has one statement in each file, in the same folders as pkg. A
 //     file starts with a comment about the statement and its parameters. Go code
 //     names the file and never repeats the statement.
 //
 // The migrations and the queries are embedded in the binary. The package imports
-// nothing of Belfry and opens no database. Every package may import it.
+// no package of Belfry and opens no database. Every package may import it.
 package sql
 
 import (
@@ -32,7 +33,7 @@ var queries embed.FS
 
 // Query returns the text of queries/NAME.sql, such as "engine/store/claim". It panics
 // on an unknown name, which is a mistake in the program. Callers keep the result in
-// a package variable, so the panic comes at start.
+// a package variable, so the program panics at its start.
 func Query(name string) string {
 	text, err := queries.ReadFile("queries/" + name + ".sql")
 	if err != nil {

@@ -32,8 +32,8 @@ func TestQueryPanicsOnAnUnknownName(t *testing.T) {
 	t.Fatal("Query returned for a name that has no file")
 }
 
-// A migration is one transaction together with the record of its version; see
-// pkg/postgres/migrate. A file that begins or ends a transaction itself breaks that.
+// pkg/postgres/migrate runs a migration and the record of its version in one
+// transaction. So a migration file must not begin or end a transaction.
 func TestMigrationsLeaveTransactionsAlone(t *testing.T) {
 	t.Parallel()
 	control := regexp.MustCompile(`(?im)^\s*(begin|start transaction|commit|rollback|end)\b[^;]*;`)
@@ -44,7 +44,7 @@ func TestMigrationsLeaveTransactionsAlone(t *testing.T) {
 		text, err := fs.ReadFile(sql.Migrations, path)
 		require.NoError(t, err)
 		outside := withoutBodies(string(text))
-		require.Empty(t, control.FindString(outside), "%s controls the transaction itself", path)
+		require.Empty(t, control.FindString(outside), "%s begins or ends a transaction", path)
 		require.NotRegexp(t, `(?i)\bconcurrently\b`, outside, "%s cannot run inside a transaction", path)
 	}
 }

@@ -16,8 +16,8 @@ import (
 	"github.com/belfry-mq/belfry/pkg/engine/attach"
 )
 
-// attachRun returns a RunE that runs work on a new connection to the configured database,
-// which bypasses a pooler, and prints the text that work returns.
+// attachRun returns a RunE. It opens a connection that bypasses a pooler, calls work, and prints the text that work
+// returns.
 func attachRun(work func(ctx context.Context, client *attach.Client, args []string) (string, error)) func(*cobra.Command, []string) error {
 	return func(cmd *cobra.Command, args []string) error {
 		cfg, err := loadConfig(cmd)
@@ -56,14 +56,14 @@ deleted row to the inbox, in the transaction that changed it. Programs that writ
 the table need no change. A message that cannot be written is dropped with a warning,
 unless --strict is set. Attaching again replaces the attachment of the same queue.
 
-Write the table as in SQL and columns without quotes: 'sales."Order Lines"' and
---key 'Line No'. Only a column with a comma or a double quote in its name needs double
-quotes; double the quotes inside. The table must belong to the role that connects, and
-its owner must be a member of belfry_producer.
+Write the table name as in SQL, 'sales."Order Lines"', and column names without quotes,
+--key 'Line No'. If a column name contains a comma or a double quote, put the name in
+double quotes and write an inner double quote twice. The role that connects must own
+the table, and the owner must be a member of belfry_producer.
 
-The condition of --when is an SQL expression over old and new. In an insert, all of old
-is NULL; in a delete, all of new. The payload is "row" (the row), "changes" (an update
-also has the earlier values) or a list of columns.`,
+The condition of --when is an SQL expression over the rows old and new. For an insert,
+all columns of old are NULL. For a delete, all columns of new are NULL. The payload is
+"row" (the row), "changes" (for an update also the earlier values) or a list of columns.`,
 		Example: `  belfry attach public.orders --queue orders --key id
   belfry attach orders --queue paid --on update --when "new.paid AND NOT old.paid" --payload id,total
   belfry attach orders --queue orders --print
@@ -73,7 +73,7 @@ also has the earlier values) or a list of columns.`,
 	}
 	flags := cmd.Flags()
 	flags.StringVar(&f.request.Queue, "queue", "", "the queue that gets the messages")
-	flags.StringSliceVar(&f.request.Events, "on", nil, "events: insert, update, delete (default all of them)")
+	flags.StringSliceVar(&f.request.Events, "on", nil, "events: insert, update, delete (default: all three)")
 	flags.StringSliceVar(&f.request.Key, "key", nil, "columns whose values name the partition (default: one partition for all)")
 	flags.StringVar(&f.request.Condition, "when", "", "an SQL expression over old and new; only rows for which it is true send a message")
 	flags.StringSliceVar(&f.payload, "payload", []string{attach.PayloadRow}, "row, changes, or the columns of the message")
@@ -109,8 +109,7 @@ func (f *attachFlags) run(ctx context.Context, client *attach.Client, args []str
 	return fmt.Sprintf("The changes of %s go to queue %s.\n", r.Table, r.Queue), client.Attach(ctx, r)
 }
 
-// parsePayload reads --payload. A first word row or changes is the payload. All other words
-// are columns.
+// parsePayload reads --payload. If the first word is row or changes, it is the payload. Every other word is a column.
 func parsePayload(words []string) (payload string, columns []string) {
 	payload = attach.PayloadRow
 	for i, word := range words {
@@ -131,11 +130,11 @@ func payloadWords(payload string, columns []string) []string {
 	return append([]string{payload}, columns...)
 }
 
-// asTyped writes a list as its flag is written: a word with a comma or a double quote is in double quotes.
+// asTyped writes a list in the form of a flag value: it puts a word with a comma or a double quote in double quotes.
 func asTyped(words []string) string {
 	var b strings.Builder
 	w := csv.NewWriter(&b)
-	_ = w.Write(words) // to memory
+	_ = w.Write(words) // writes to memory, so it never fails
 	w.Flush()
 	return strings.TrimSuffix(b.String(), "\n")
 }
@@ -145,9 +144,9 @@ func newDetachCmd() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "detach TABLE",
 		Short: "Drop the triggers of \"belfry attach\"",
-		Long: `Drop the triggers of "belfry attach": those of --queue, or all of them. Messages that
-are already written will be delivered. Without --queue, detach also finds triggers
-whose record is lost, which no list shows.`,
+		Long: `Drop the triggers of "belfry attach" on a table: only those for --queue, or all of
+them. Messages that are already written will be delivered. Without --queue, detach also
+drops triggers that "belfry attachments" does not list because their record is lost.`,
 		Example: `  belfry detach public.orders --queue orders`,
 		Args:    cobra.ExactArgs(1),
 		RunE: attachRun(func(ctx context.Context, client *attach.Client, args []string) (string, error) {
@@ -184,12 +183,12 @@ func attachmentsText(list []attach.Attachment) string {
 	}
 	var b strings.Builder
 	w := tabwriter.NewWriter(&b, 0, 0, 2, ' ', 0)
-	row := func(cells ...string) { _, _ = io.WriteString(w, strings.Join(cells, "\t")+"\n") } // to memory
+	row := func(cells ...string) { _, _ = io.WriteString(w, strings.Join(cells, "\t")+"\n") } // writes to memory
 	row("TABLE", "QUEUE", "ON", "KEY", "PAYLOAD", "WHEN", "STATE")
 	for _, a := range list {
 		row(a.Table, a.Queue, strings.Join(a.Events, ","), asTyped(a.Key), asTyped(payloadWords(a.Payload, a.Columns)), a.Condition, stateOf(&a))
 	}
-	_ = w.Flush() // to memory
+	_ = w.Flush() // writes to memory
 	return b.String()
 }
 
@@ -205,7 +204,7 @@ func stateOf(a *attach.Attachment) string {
 	if a.Failures > 0 {
 		count := strconv.FormatInt(a.Failures, 10)
 		if a.Failures >= attach.MaxFailures {
-			count += " or more" // older failures are deleted
+			count += " or more" // the server keeps the latest failures only
 		}
 		words = append(words, fmt.Sprintf("%s failures, the last at %s: %s", count, a.LastFailedAt.UTC().Format(time.RFC3339), a.LastFailure))
 	}

@@ -35,7 +35,7 @@ func TestAttachRefusesMistypedLines(t *testing.T) {
 	}
 }
 
-func TestThePayloadFlagIsAWordOrColumns(t *testing.T) {
+func TestPayloadFlagIsAWordOrColumns(t *testing.T) {
 	t.Parallel()
 	for line, want := range map[string]string{
 		"row": "row:", "changes": "changes:", "id": "row:id", "id,total": "row:id,total",

@@ -16,7 +16,8 @@ import (
 
 var update = flag.Bool("update", false, "write docs/cli.md")
 
-// docs/cli.md is made from the commands: go test ./cmd/belfry -run TestDocumentation -update
+// This test compares docs/cli.md with the commands. To write docs/cli.md: go test ./cmd/belfry -run TestDocumentation
+// -update
 func TestDocumentation(t *testing.T) {
 	t.Parallel()
 	const path = "../../docs/cli.md"
@@ -32,22 +33,22 @@ func TestDocumentation(t *testing.T) {
 
 const introduction = `# Command line
 
-This page is made from the commands. ` + "`belfry help COMMAND`" + ` prints the same.
+This page is made from the commands. ` + "`belfry help COMMAND`" + ` prints the same text.
 
-Commands that speak to a server need no database and no configuration. They find it by ` + "`--server`" + `, by
-` + "`BELFRY_SERVER`" + `, by the current context (` + "`belfry context`" + `), or at http://localhost:6632. The other commands are
-the server itself, or work on the database (` + "`--database-url`" + `).
+Commands that speak to a server need no database and no configuration. They take the URL of the server from
+` + "`--server`" + `, then ` + "`BELFRY_SERVER`" + `, then the current context (` + "`belfry context`" + `). The default is
+http://localhost:6632. The other commands run a server, or work on the database (` + "`--database-url`" + `).
 
 | exit code | meaning |
 |---|---|
 | 0 | done |
-| 1 | it failed, or something that the command line names does not exist (with ` + "`--if-exists`" + ` 0) |
+| 1 | the command failed, or an object that the command line names does not exist (0 with ` + "`--if-exists`" + `) |
 | 2 | the command line is wrong, or ` + "`belfry apply --dry-run`" + ` found a difference |
 | 3 | the server refused the token |
 | 4 | ` + "`belfry pop`" + ` found no message |
 
-` + "`-o`" + ` selects the output: a table for people, or json, ndjson, yaml and jsonpath=… for programs, which have everything that
-the server answered. Tables shorten.
+` + "`-o`" + ` selects the output: a table for people, or json, ndjson, yaml and jsonpath=… for programs. The formats
+for programs contain the complete answer of the server. A table leaves out part of it.
 
 `
 
@@ -56,7 +57,7 @@ func documentation() string {
 	out.WriteString(introduction)
 	root := newRootCmd()
 	common := commonFlags(root)
-	out.WriteString("## Common flags\n\nMost commands that speak to a server have these flags. The section of a command names those that it has.\n")
+	out.WriteString("## Common flags\n\nMost commands that speak to a server have these flags. The section of each command names the common flags of the command.\n")
 	header := flagHeader
 	for _, row := range slices.Sorted(maps.Keys(common)) {
 		out.WriteString(header + row)
@@ -82,7 +83,7 @@ func documentation() string {
 	return out.String()
 }
 
-// each calls f for each command that does something, in order.
+// each calls f for each visible command without subcommands, in order.
 func each(cmd *cobra.Command, f func(c *cobra.Command)) {
 	for _, c := range cmd.Commands() {
 		switch {
@@ -101,7 +102,7 @@ func unindent(text string) string {
 
 const flagHeader = "\n| flag | default | meaning |\n|---|---|---|\n"
 
-// shared is the number of commands from which on a flag is common.
+// shared is the minimum number of commands that must have a flag, so that the page describes it as a common flag.
 const shared = 30
 
 // commonFlags returns the rows of the flags that at least shared commands have with the same default and meaning.
@@ -117,7 +118,8 @@ func commonFlags(root *cobra.Command) map[string]bool {
 	return common
 }
 
-// flags writes the flags of a command. Of the common ones it writes the names, because not every command has all.
+// flags writes the flags of a command. It writes only the names of common flags: their meaning is in the section on
+// common flags.
 func flags(out *strings.Builder, c *cobra.Command, common map[string]bool) {
 	header := flagHeader
 	var names []string

@@ -24,8 +24,8 @@ import (
 // noDatabaseURL is the URL of a database that does not exist.
 const noDatabaseURL = "postgres://u@127.0.0.1:1/none"
 
-// serveProcess starts `belfry serve` in a process of its own, and returns the pipe that its standard output and its log go
-// to.
+// serveProcess starts `belfry serve` in a separate process. It returns the pipe that receives the standard output and
+// the log of the process.
 func serveProcess(t *testing.T, url string) (*exec.Cmd, *os.File) {
 	t.Helper()
 	r, w, err := os.Pipe()
@@ -39,7 +39,7 @@ func serveProcess(t *testing.T, url string) (*exec.Cmd, *os.File) {
 
 func readUntilListening(t *testing.T, log *bufio.Reader) { readUntil(t, log, "listening") }
 
-// readUntil reads up to a line of the log with a message, and returns the address that the line has.
+// readUntil reads the log up to the first line with the given message, and returns the addr field of that line.
 func readUntil(t *testing.T, log *bufio.Reader, message string) (addr string) {
 	t.Helper()
 	for {
@@ -53,9 +53,9 @@ func readUntil(t *testing.T, log *bufio.Reader, message string) (addr string) {
 	}
 }
 
-// A server whose standard output and log go to a pipe that nobody reads drops lines and counts them. It works on
-// meanwhile, and stops promptly.
-func TestAServerWorksOnWhileNobodyReadsItsLog(t *testing.T) {
+// The standard output and the log of this server go to a pipe that nobody reads. The server drops log lines and
+// counts them. It continues to answer requests, and stops within 5 s.
+func TestServerWorksWhileNobodyReadsItsLog(t *testing.T) {
 	t.Parallel()
 	dsn := pgtest.Database(t)
 	cmd, log := serveProcess(t, dsn)
@@ -82,16 +82,16 @@ func TestAServerWorksOnWhileNobodyReadsItsLog(t *testing.T) {
 	stopping := stopwatch.Start(t)
 	require.NoError(t, cmd.Process.Signal(syscall.SIGTERM))
 	require.NoError(t, cmd.Wait())
-	stopping.Within(t, 5*time.Second, "the server stops")
+	stopping.Within(t, 5*time.Second, "the server stops after SIGTERM")
 }
 
-// `belfry serve 2>&1 | head` stops like a signal does.
+// In `belfry serve 2>&1 | head`, head closes the pipe. The server then stops gracefully, as after a signal.
 func TestAServerStopsWhenNobodyReadsItsLog(t *testing.T) {
 	t.Parallel()
 	cmd, log := serveProcess(t, noDatabaseURL)
 	readUntilListening(t, bufio.NewReader(log))
 	require.NoError(t, log.Close())
-	require.NoError(t, cmd.Wait(), "the database is away, so the server logs again and finds the pipe closed")
+	require.NoError(t, cmd.Wait(), "the server logs that the database is unreachable, finds the pipe closed, and stops")
 }
 
 // A closed terminal stops the server like Ctrl-C.

@@ -23,19 +23,22 @@ import (
 	"github.com/belfry-mq/belfry/test/pgtest"
 )
 
-// documentedRun says how a command of the documentation is run, and what it prints. Spaces count as one.
+// documentedRun has the test data of one command of the documentation. Tests compare the output after they replace
+// each sequence of spaces by one space.
 type documentedRun struct {
-	want string
-	// before is what the section takes for granted, in the words of a shell, and more is added to the command.
+	want string // a part of the output
+	// before is shell code that runs first, because the section assumes its effect. more is appended to the command.
 	before, more string
-	// until is what a command that runs until it is stopped prints when it does its work, and meanwhile what is run then.
+	// until is set for a command that runs until it is stopped. It is the output that shows that the command works.
+	// Before the test stops the command, it runs the command meanwhile.
 	until, meanwhile string
 }
 
 const (
 	makeToken = "export BELFRY_AUTH_SECRET=ssssssssssssssssssssssssssssssss; belfry token create --subject a --role admin > token.txt; "
 	shopURL   = "postgres://user:secret@db:5432/app"
-	// refused is for ids and versions that exist in the text alone, and short for measurements.
+	// refused is appended to commands with ids or versions that do not exist. It requires exit code 1. short is
+	// appended to measurements.
 	refused    = "|| [ $? = 1 ]"
 	short      = "--warmup 0s --duration 0.1s --server $BELFRY_SERVER"
 	ordersFile = "echo '{\"customer\": \"c\", \"id\": \"o\"}' > orders.ndjson; "
@@ -43,8 +46,8 @@ const (
 	tlsHealth  = "belfry health --server https://NAME:6632 --ca-file ca.crt"
 )
 
-// onServer are the commands for a database with a server. The queue shop has two messages and is encrypted. One message is a dead letter of
-// the group billing.
+// onServer has the commands that run against a database with a server. The queue shop is encrypted and has two
+// messages. One of the two messages is a dead letter of the group billing.
 var onServer = map[string]documentedRun{
 	"belfry attach TABLE --queue Q":                                                                         {want: "orders"},
 	"belfry attach orders --queue orders --key id":                                                          {want: "orders"},
@@ -105,8 +108,8 @@ var onServer = map[string]documentedRun{
 	"BELFRY_HTTP_TLS_CERT_FILE=tls.crt BELFRY_HTTP_TLS_KEY_FILE=tls.key belfry serve": {until: serving, meanwhile: tlsHealth},
 }
 
-// ofExamples are the other commands of docs/cli.md, of "belfry cheat", and of the texts of the programs. The queue orders has a message
-// in the partition customer-7, which is a dead letter of the group billing.
+// ofExamples has the other commands of docs/cli.md, of "belfry cheat", and of the texts that programs print. The
+// queue orders has one message in the partition customer-7. The message is a dead letter of the group billing.
 var ofExamples = map[string]documentedRun{
 	"belfry ack 5f0c3f0e-63f5-4d2c-8a0b-6a3c6d5a1b11 order-1 --group billing --lease-id 0198f9a1-02b7-7c3e-9d10-4b8e5f6a7c8d": {more: refused},
 	"belfry apply":                                {before: "belfry export > queues.yaml; ", more: "-f queues.yaml"},
@@ -174,8 +177,8 @@ var ofExamples = map[string]documentedRun{
 	"echo '{\"operations\": [{\"type\": \"push\", \"queue\": \"invoices\", \"payload\": {\"id\": 1}}]}' | belfry tx": {want: "invoices"},
 }
 
-// onNewDatabase are the commands for a database without a server, in this order. The first ones find no schema. The source of the import
-// has a queue with one message.
+// onNewDatabase has the commands for a database without a server, in the order of execution. The first commands find
+// no schema. The source database of the import has a queue with one message.
 var onNewDatabase = []struct {
 	line string
 	documentedRun
@@ -195,7 +198,8 @@ var onNewDatabase = []struct {
 	{"belfry migrate force 2", documentedRun{more: refused}},
 }
 
-// elsewhere are the commands that other tests run, that take minutes or a fixed port, or whose names a program fills in.
+// elsewhere has commands that this test does not run: other tests run them, they take minutes, they need a fixed
+// port, or a program inserts the names at run time.
 var elsewhere = []string{
 	tlsHealth, "belfry health --server https://belfry.example.com:6632 --ca-file ca.crt",
 	"belfry dev", "belfry dev --data ./pgdata --http-addr 127.0.0.1:7000", "belfry dev --fresh --http-addr :7000", // dev_test.go
@@ -208,7 +212,7 @@ var elsewhere = []string{
 // pidVariable names the file for the process id of belfry.
 const pidVariable = "BELFRY_TEST_PID"
 
-// patience is the longest time that a command takes.
+// patience is the time limit of a command.
 const patience = 30 * time.Second
 
 // shell runs command lines in a folder.
@@ -216,10 +220,10 @@ type shell struct {
 	t      *testing.T
 	dir    string
 	env    []string
-	places *strings.Replacer // of what the documentation names with capital letters
+	places *strings.Replacer // replaces placeholders such as QUEUE and URL
 }
 
-// newShell returns a shell in which belfry is the test program.
+// newShell returns a shell in which the command belfry runs the test program.
 func newShell(t *testing.T, env ...string) *shell {
 	t.Helper()
 	self, err := os.Executable()
@@ -227,7 +231,7 @@ func newShell(t *testing.T, env ...string) *shell {
 	bin := t.TempDir()
 	script := fmt.Sprintf("#!/bin/sh\nif [ -n \"$%s\" ]; then echo $$ > \"$%[1]s\"; fi\n%s=1 exec %s \"$@\"\n", pidVariable, commandVariable, self)
 	require.NoError(t, os.WriteFile(filepath.Join(bin, "belfry"), []byte(script), 0o700)) //nolint:gosec // a program
-	home := filepath.Dir(devDir(t))                                                       // the private Postgres of dev has its data there
+	home := filepath.Dir(devDir(t))                                                       // belfry dev keeps the data of its Postgres there
 	return &shell{t: t, dir: t.TempDir(), env: append(append(os.Environ(), "PATH="+bin+":"+os.Getenv("PATH"), "HOME="+home, "XDG_DATA_HOME="), env...)}
 }
 
@@ -239,7 +243,7 @@ func (s *shell) command(ctx context.Context, line string, env ...string) *exec.C
 	return cmd
 }
 
-// run runs a command line and returns what it prints, with one space between words.
+// run runs a command line. It returns the output with one space between words.
 func (s *shell) run(line string) string {
 	s.t.Helper()
 	ctx, cancel := context.WithTimeout(s.t.Context(), patience)
@@ -253,8 +257,9 @@ func (s *shell) run(line string) string {
 
 var addrInLog = regexp.MustCompile(`"msg":"ready".*"addr":"([^"]+)"`)
 
-// start starts a command line, and returns when it has printed until. stop ends it with SIGTERM. addr is the address in its log.
-func (s *shell) start(line, until string) (addr string, stop func()) {
+// start starts a command line, and returns after the command has printed the text wanted. stop sends SIGTERM to the command.
+// addr is the address in the log of the command.
+func (s *shell) start(line, wanted string) (addr string, stop func()) {
 	s.t.Helper()
 	pid := filepath.Join(s.t.TempDir(), "pid")
 	cmd := s.command(s.t.Context(), line, pidVariable+"="+pid, "BELFRY_HTTP_ADDR=127.0.0.1:0")
@@ -263,7 +268,7 @@ func (s *shell) start(line, until string) (addr string, stop func()) {
 	require.NoError(s.t, cmd.Start())
 	ctx, cancel := context.WithTimeout(s.t.Context(), patience)
 	defer cancel()
-	text := out.await(ctx, s.t, until)
+	text := out.await(ctx, s.t, wanted)
 	if match := addrInLog.FindStringSubmatch(text); match != nil {
 		addr = match[1]
 	}
@@ -286,7 +291,7 @@ func (s *shell) do(script string, c documentedRun) {
 	script = c.before + strings.TrimSpace(s.places.Replace(script)+" "+c.more)
 	if c.until == "" {
 		if out := s.run(script); !strings.Contains(out, c.want) {
-			s.t.Errorf("%s does not print %q but:\n%s", script, c.want, out)
+			s.t.Errorf("%s does not print %q. Its output:\n%s", script, c.want, out)
 		}
 		return
 	}
@@ -297,7 +302,7 @@ func (s *shell) do(script string, c documentedRun) {
 	stop()
 }
 
-// makeShop makes the queue shop of onServer again.
+// makeShop deletes the queue shop of onServer and creates it with its messages.
 func makeShop(t *testing.T) {
 	t.Helper()
 	for _, step := range []string{
@@ -312,8 +317,8 @@ func makeShop(t *testing.T) {
 	require.Zero(t, code, problems)
 }
 
-// Every command that the documentation or a program prints does what its section says, in the state that the section
-// describes.
+// This test runs every command that the documentation or a program prints, in the state that its section describes.
+// It compares the output with the output that the section describes.
 func TestCommandsOfTheDocumentation(t *testing.T) {
 	named := map[string]string{}
 	for _, c := range allPrinted(t) {
@@ -326,7 +331,7 @@ func TestCommandsOfTheDocumentation(t *testing.T) {
 		all = append(all, c.line)
 	}
 	slices.Sort(all)
-	require.Equal(t, all, slices.Sorted(maps.Keys(named)), "each command of the documentation has an entry")
+	require.Equal(t, all, slices.Sorted(maps.Keys(named)), "each command of the documentation has an entry in onServer, ofExamples, onNewDatabase or elsewhere")
 
 	cluster := pgtest.OwnCluster(t, "fsync", "full_page_writes")
 	for _, name := range []string{"served", "new", "queen"} {

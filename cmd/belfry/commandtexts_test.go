@@ -18,21 +18,24 @@ import (
 )
 
 var (
-	// quotedCommand matches a command in a sentence. commandLine matches a line that is a command, also after variables or a pipe.
+	// quotedCommand matches a command in quotation marks. commandLine matches a line with a command. Variables or a
+	// pipe may precede the command.
 	quotedCommand = regexp.MustCompile("[`\"](belfry [^`\"]+)[`\"]|<code[^>]*>(belfry .+?)</code>")
 	commandLine   = regexp.MustCompile(`(?m)^\s*((?:\w+=\S+ |echo .* \| )*belfry (?:.*\\\n)*.+)$`)
 	// bareCommand matches a command that a sentence names without quotation marks.
 	bareCommand = regexp.MustCompile("[^\\s\"`>;|][^\"`>|\n]* belfry ([a-z]+)")
-	// fence matches a block of a page. Blocks that are not "sh" have no commands, such as the usage of a command in docs/cli.md.
+	// fence matches a code block of a page. Only blocks of type "sh" have commands. For example, docs/cli.md shows
+	// the usage of a command in a block without a type.
 	fence = regexp.MustCompile("(?ms)^```([a-z]*)\n(.*?)^```$")
 	// formatVerb matches a verb of fmt, or an expression of a template.
 	formatVerb = regexp.MustCompile(`%(\[\d+\])?[sqdv]|\{\{.+?\}\}`)
 )
 
-// printed is a command line, and the place of the text that shows it. script has the lines before it in the same block.
+// printed is a command line. where is the position of the text that shows it. script has the preceding lines of the
+// same block.
 type printed struct{ where, line, script string }
 
-// commandsOfPage returns the commands of a Markdown page, each on one line.
+// commandsOfPage returns the commands of a Markdown page. It joins the lines of each command.
 func commandsOfPage(t *testing.T, path string) (found []printed) {
 	t.Helper()
 	text, err := os.ReadFile(path)
@@ -47,14 +50,14 @@ func commandsOfPage(t *testing.T, path string) (found []printed) {
 		if block[1] == "sh" {
 			for _, at := range commandLine.FindAllStringSubmatchIndex(block[2], -1) {
 				script := block[2][:at[3]]
-				if strings.HasSuffix(path, "cli.md") { // its examples do not depend on each other
+				if strings.HasSuffix(path, "cli.md") { // the examples of a command do not depend on each other
 					script = ""
 				}
 				add(block[2][at[2]:at[3]], script)
 			}
 		}
 	}
-	sentences := strings.ReplaceAll(fence.ReplaceAllString(string(text), ""), "[`belfry ", "[`") // a link to a section is no command
+	sentences := strings.ReplaceAll(fence.ReplaceAllString(string(text), ""), "[`belfry ", "[`") // the text of a link is not a command
 	for _, match := range quotedCommand.FindAllStringSubmatch(sentences, -1) {
 		if match[1] != "" && strings.HasPrefix(match[0], "`") {
 			add(match[1], "")
@@ -75,8 +78,9 @@ func pages(t *testing.T) []string {
 	return found
 }
 
-// commandsOfText returns the commands of a text that a program prints. A line is a command if it begins with one. A command in a
-// sentence needs quotation marks. bare has the sentences whose command has none.
+// commandsOfText returns the commands of a text that a program prints. A line that begins with a command is a
+// command. A command within a sentence needs quotation marks. bare has the sentences with a command without quotation
+// marks.
 func commandsOfText(text string, isCommand func(word string) bool) (found, bare []string) {
 	text = formatVerb.ReplaceAllString(text, "1")
 	for _, match := range commandLine.FindAllStringSubmatch(text, -1) {
@@ -96,7 +100,8 @@ func commandsOfText(text string, isCommand func(word string) bool) (found, bare 
 	return found, bare
 }
 
-// textsOfGo calls f with the texts in the Go files of a folder. In a sum, each operand that is no literal counts as "1".
+// textsOfGo calls f with the texts in the Go files of a folder. In a concatenation, "1" replaces each operand that is
+// not a literal.
 func textsOfGo(t *testing.T, dir string, f func(where, text string)) {
 	t.Helper()
 	require.NoError(t, filepath.WalkDir(dir, func(path string, _ fs.DirEntry, err error) error {
@@ -121,7 +126,7 @@ func textsOfGo(t *testing.T, dir string, f func(where, text string)) {
 	}))
 }
 
-// textOf returns the text of a literal, or of a sum that contains a literal.
+// textOf returns the text of a literal, or of a concatenation that contains a literal.
 func textOf(expr ast.Expr) (text string, ok bool) {
 	switch e := expr.(type) {
 	case *ast.BasicLit:
@@ -155,7 +160,7 @@ func shellWords(line string) (words []string) {
 	for _, r := range line {
 		switch {
 		case quote == 0 && strings.ContainsRune("<>|;&#", r):
-			if word.String() == "2" { // of 2>
+			if word.String() == "2" { // the 2 of 2>
 				open = false
 			}
 			end()
@@ -175,11 +180,12 @@ func shellWords(line string) (words []string) {
 	return words
 }
 
-// parses returns the error of the command line without running it. A line with only the names of a command needs no arguments.
+// parses parses the command line without running it, and returns the error. A line with only the names of a command
+// may lack arguments.
 func parses(line string) error {
 	words := shellWords(line[strings.Index(line, "belfry ")+len("belfry "):])
 	for i := range words {
-		if words[i] == "N" { // the place of a number
+		if words[i] == "N" { // a placeholder of a number
 			words[i] = "1"
 		}
 	}
@@ -212,8 +218,8 @@ func onlyNames(line string) bool {
 	return err == nil && len(rest) == 0 && (cmd.HasSubCommands() || cmd.ValidateArgs(nil) != nil || cmd.ValidateRequiredFlags() != nil)
 }
 
-// allPrinted returns the commands of the documentation, and of the texts that the programs print. In these texts a command is in
-// quotation marks or on a line of its own, so that it can be found and copied.
+// allPrinted returns the commands of the documentation and of the texts that programs print. It fails the test if a
+// program prints a command within a sentence without quotation marks.
 func allPrinted(t *testing.T) (found []printed) {
 	t.Helper()
 	for _, page := range pages(t) {
@@ -251,7 +257,7 @@ func allPrinted(t *testing.T) (found []printed) {
 	return found
 }
 
-// Every printed command exists, and accepts the flags and the number of arguments that are printed with it.
+// This test requires that every printed command exists and accepts its printed flags and arguments.
 func TestPrintedCommandsExist(t *testing.T) {
 	t.Parallel()
 	for _, c := range allPrinted(t) {

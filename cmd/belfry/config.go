@@ -12,12 +12,12 @@ func newConfigCmd() *cobra.Command {
 	var check, reference bool
 	cmd := &cobra.Command{
 		Use:   "config",
-		Short: "Print the settings in force and where each came from",
-		Long: `Print the settings in force as YAML, each with its source: default, file,
-env or flag. Passwords are shown as ***. All problems are reported at once.
+		Short: "Print the effective settings and the source of each one",
+		Long: `Print the effective settings as YAML, each with its source: default, file, env or flag.
+Passwords are shown as ***. All problems are reported at once.
 
-With --check, everything is refused that "belfry serve" refuses before it connects to
-the database, with the same text: run it where the server will run, with its files.`,
+With --check, print only the problems for which "belfry serve" refuses to start before it
+connects to the database. Run it on the machine of the server, with the files of the server.`,
 		Example: `  belfry config
   belfry config --check --config belfry.yaml
   belfry config --reference > belfry.yaml`,
@@ -37,7 +37,7 @@ the database, with the same text: run it where the server will run, with its fil
 			return cfg.Print(cmd.OutOrStdout())
 		},
 	}
-	cmd.Flags().BoolVar(&check, "check", false, "only validate; print nothing when a server can start")
+	cmd.Flags().BoolVar(&check, "check", false, "only validate; print nothing if the settings are valid")
 	cmd.Flags().BoolVar(&reference, "reference", false, "print a file with every key, its default and its meaning")
 	cmd.MarkFlagsMutuallyExclusive("check", "reference")
 	return cmd

@@ -11,8 +11,9 @@ import (
 	"github.com/belfry-mq/belfry/test/pgtest"
 )
 
-// Each command that opens a connection says in one plain sentence why Postgres refused it.
-func TestEveryCommandSaysWhyPostgresRefusesIt(t *testing.T) {
+// This test requires that each command that opens a connection says in one plain sentence why Postgres refused the
+// connection.
+func TestEveryCommandSaysWhyPostgresRefusesTheConnection(t *testing.T) {
 	good := pgtest.Database(t)
 	conn, err := pgx.Connect(t.Context(), good)
 	require.NoError(t, err)

@@ -26,10 +26,9 @@ import (
 
 const (
 	devDatabase = "belfry"
-	// devStopTimeout bounds the fast shutdown of Postgres.
+	// devStopTimeout limits the time of the fast shutdown of Postgres.
 	devStopTimeout = 30 * time.Second
-	// spareConnections is the number of connections for psql and Postgres itself, beyond the
-	// pool.
+	// spareConnections is added to the size of the pool, for psql and for Postgres itself.
 	spareConnections = 30
 )
 
@@ -53,10 +52,10 @@ func newDevCmd() *cobra.Command {
 		Long: `Run the server with a private Postgres, for development. The data is kept between
 runs. The programs of Postgres come from BELFRY_PG_BIN, PATH or the usual folders. If
 the machine has none, they are downloaded once. Postgres listens only on 127.0.0.1 and
-needs no password. The server listens on 127.0.0.1 too, unless --http-addr names a host:
-0.0.0.0:6632 is every address.
+needs no password. The server listens on 127.0.0.1 too, unless --http-addr names a host.
+Use 0.0.0.0:6632 for all addresses of the machine.
 
-Ctrl-C stops the server, then Postgres. A second Ctrl-C exits at once; the next run
+Ctrl-C stops the server, then Postgres. A second Ctrl-C exits at once, and the next run
 cleans up.`,
 		Example: `  belfry dev
   belfry dev --fresh --http-addr :7000
@@ -69,7 +68,7 @@ cleans up.`,
 			})
 		},
 	}
-	cmd.Flags().StringVar(&opts.dataDir, "data", "", "folder of the private Postgres (default: a folder of the user, printed at start)")
+	cmd.Flags().StringVar(&opts.dataDir, "data", "", "folder of the private Postgres (default: a folder of the user; the server prints it at the start)")
 	cmd.Flags().IntVar(&opts.pgPort, "pg-port", 0, "port of the private Postgres, 0 for a free one")
 	cmd.Flags().BoolVar(&opts.fresh, "fresh", false, "delete the data of earlier runs first")
 	return cmd
@@ -84,15 +83,15 @@ type devServer struct {
 	serve serveFunc
 }
 
-// run starts Postgres, runs the server on it until ctx ends, and stops both. It returns nil
-// after a stop, and an error when Postgres or the server failed.
+// run starts Postgres, runs the server on it until ctx ends, and stops both. It returns an error if Postgres or the
+// server failed, and nil after a normal stop.
 func (d *devServer) run(ctx context.Context) error {
 	cluster, err := d.startCluster(ctx)
 	if err != nil {
 		return unlessStopped(ctx, err)
 	}
 	err = d.runOnCluster(ctx, cluster)
-	// ctx has usually ended, but Postgres needs time for its last checkpoint.
+	// ctx has usually ended. Postgres needs more time for its last checkpoint.
 	stopping, cancel := context.WithTimeout(context.WithoutCancel(ctx), devStopTimeout)
 	defer cancel()
 	return errors.Join(err, cluster.Stop(stopping))
@@ -151,7 +150,7 @@ func (d *devServer) runOnCluster(ctx context.Context, cluster *devdb.Cluster) er
 	cancel(nil)
 	<-watched
 	if died := context.Cause(serving); errors.Is(died, errPostgresDied) {
-		return died // the error of the server is only a consequence
+		return died // the error of the server is only a consequence of this error
 	}
 	var unreleased *migrate.UnreleasedError
 	if errors.As(err, &unreleased) {
@@ -160,7 +159,7 @@ func (d *devServer) runOnCluster(ctx context.Context, cluster *devdb.Cluster) er
 	return errors.Join(unlessStopped(ctx, err), greeting)
 }
 
-// onLoopback returns an address without a host as one of this machine only.
+// onLoopback adds the host 127.0.0.1 to an address without a host.
 func onLoopback(addr string) string {
 	if host, port, err := net.SplitHostPort(addr); err == nil && host == "" {
 		return net.JoinHostPort("127.0.0.1", port)
@@ -168,8 +167,8 @@ func onLoopback(addr string) string {
 	return addr
 }
 
-// unlessStopped returns nil for an error that only means that ctx ended, as after a stop
-// during the start.
+// unlessStopped returns nil if err only reports the end of ctx. This happens when the user stops the command while it
+// starts.
 func unlessStopped(ctx context.Context, err error) error {
 	if ctx.Err() != nil && errors.Is(err, ctx.Err()) {
 		return nil
@@ -177,8 +176,8 @@ func unlessStopped(ctx context.Context, err error) error {
 	return err
 }
 
-// greet prints the addresses and example commands. The commands have no comments, because
-// some shells refuse them.
+// greet prints the addresses and example commands. The commands contain no comments, because some interactive shells
+// do not accept comments.
 func greet(out io.Writer, cfg httpapi.Config, addr net.Addr, cluster *devdb.Cluster) error {
 	cfg.Addr = addr.String()
 	base := apiURL(cfg)

@@ -16,8 +16,8 @@ import (
 // devKeyName is the file with the key of `belfry dev`, in the folder of its Postgres.
 const devKeyName = "encryption.key"
 
-// devKey returns the encryption key of a data folder. A folder without a key gets one. The
-// key is kept with --fresh.
+// devKey returns the encryption key of a data folder. It creates the key if the folder has none. --fresh does not
+// delete the key.
 func devKey(dir string) (setting.Secret, error) {
 	path := filepath.Join(dir, devKeyName)
 	content, err := os.ReadFile(path)
@@ -32,7 +32,7 @@ func devKey(dir string) (setting.Secret, error) {
 	}
 	key := setting.Secret(strings.TrimSpace(string(content)))
 	if err := (seal.Config{Key: key}).Validate(); err != nil || key == "" {
-		return "", fmt.Errorf("the file %s does not hold %d hexadecimal digits: restore it, or remove it and run"+
+		return "", fmt.Errorf("the file %s does not hold %d hexadecimal digits: restore the file, or remove it and run"+
 			" \"belfry dev --fresh\"", path, 2*seal.KeyBytes)
 	}
 	return key, nil

@@ -21,7 +21,7 @@ func TestDevKeyIsMadeOnceAndPrivate(t *testing.T) {
 	require.Equal(t, os.FileMode(0o600), info.Mode().Perm())
 	again, err := devKey(dir)
 	require.NoError(t, err)
-	require.Equal(t, key, again, "messages of earlier runs can be opened")
+	require.Equal(t, key, again, "a later run uses the key of the first run")
 	other, err := devKey(t.TempDir())
 	require.NoError(t, err)
 	require.NotEqual(t, key, other)

@@ -8,8 +8,7 @@ import (
 	"github.com/spf13/cobra"
 )
 
-// newDevCmd returns a command that only fails: the programs that run a private Postgres are for
-// development and no part of a release.
+// newDevCmd returns a command that always fails. A release does not contain the code that runs a private Postgres.
 func newDevCmd() *cobra.Command {
 	return &cobra.Command{
 		Use:                "dev",

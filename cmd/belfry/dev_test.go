@@ -29,8 +29,7 @@ import (
 	"github.com/belfry-mq/belfry/pkg/postgres/migrate"
 )
 
-// devDir returns a folder that the account of Postgres can enter, also when root runs the
-// tests.
+// devDir returns a folder that the account of Postgres can enter, even if root runs the tests.
 func devDir(t *testing.T) string {
 	t.Helper()
 	parent, err := os.MkdirTemp("", "belfry-dev-")
@@ -40,14 +39,14 @@ func devDir(t *testing.T) string {
 	return filepath.Join(parent, "dev")
 }
 
-// requireFree checks that Postgres has stopped and the folder is released.
+// requireFree checks that Postgres has stopped and that the folder is not locked.
 func requireFree(t *testing.T, dir string) {
 	t.Helper()
 	require.NoFileExists(t, filepath.Join(dir, "data", "postmaster.pid"))
-	require.NoError(t, devdb.Remove(t.Context(), dir), "the folder was released")
+	require.NoError(t, devdb.Remove(t.Context(), dir), "the folder is not locked")
 }
 
-// runDev runs `belfry dev` with serve in place of the server.
+// runDev runs `belfry dev`. It calls serve instead of the server.
 func runDev(ctx context.Context, out io.Writer, cfg config.Config, dir string, serve serveFunc) error {
 	d := &devServer{out: out, cfg: cfg, log: zap.NewNop(), opts: devOptions{dataDir: dir}, serve: serve}
 	return d.run(ctx)
@@ -75,16 +74,16 @@ func TestDevRunsTheServerOnItsOwnPostgres(t *testing.T) {
 		key, err := devKey(dir)
 		require.NoError(t, err)
 		require.Equal(t, key, cfg.Encryption.Key, "encryption works without a setting")
-		require.Zero(t, cfg.HTTP.DrainDelay, "a stop is quick")
-		require.Equal(t, "127.0.0.1:6632", cfg.HTTP.Addr, "others do not reach it")
-		require.Equal(t, "0.0.0.0:7", onLoopback("0.0.0.0:7"), "unless the user says so")
+		require.Zero(t, cfg.HTTP.DrainDelay, "the server stops without a delay")
+		require.Equal(t, "127.0.0.1:6632", cfg.HTTP.Addr, "other machines do not reach the server")
+		require.Equal(t, "0.0.0.0:7", onLoopback("0.0.0.0:7"), "an address with a host is not changed")
 		require.Equal(t, "150", one(t, cfg.Database.URL.Reveal(), "SHOW max_connections"))
 		ready(&net.TCPAddr{IP: net.IPv6unspecified, Port: 7001})
 		stop()
 		<-ctx.Done()
 		return nil
 	})
-	require.NoError(t, err, "a stop is not an error")
+	require.NoError(t, err, "a normal stop is not an error")
 	require.Contains(t, out.String(), "\ncurl -s http://localhost:7001/api/v1/push ")
 	require.Contains(t, out.String(), "its data is in "+dir)
 	requireFree(t, dir)
@@ -115,7 +114,7 @@ func TestDevEndsWhenPostgresDies(t *testing.T) {
 	err := runDev(devContext(t), &bytes.Buffer{}, config.Default(), dir, func(ctx context.Context, _ config.Config, _ *zap.Logger, _ func(net.Addr)) error {
 		require.NoError(t, syscall.Kill(postmaster(t, dir), syscall.SIGQUIT))
 		<-ctx.Done()
-		return errors.New("no connection") // a consequence
+		return errors.New("no connection") // a consequence of the end of Postgres
 	})
 	require.ErrorIs(t, err, errPostgresDied)
 	require.ErrorContains(t, err, dir)
@@ -195,7 +194,7 @@ func (o *output) await(ctx context.Context, t *testing.T, part string) string {
 		select {
 		case <-grown:
 		case <-ctx.Done():
-			t.Fatalf("%q did not come; so far:\n%s", part, text)
+			t.Fatalf("the output does not contain %q. The output so far:\n%s", part, text)
 		}
 	}
 }
@@ -225,9 +224,9 @@ func TestDevFromGreetingToExitCode(t *testing.T) {
 	}
 	require.NotContains(t, answers[0], "error")
 	require.Contains(t, answers[1], `"hello":"world"`)
-	require.Contains(t, answers[2], `"hello":"world"`, "the other group gets the message too")
+	require.Contains(t, answers[2], `"hello":"world"`, "the second group gets the message too")
 
-	// A second process names the owner of the folder and does not disturb it.
+	// A second process names the owner of the folder, fails, and does not disturb the first process.
 	second, _, secondErr := devProcess(t, "--data", dir, "--http-addr", "127.0.0.1:0")
 	require.Error(t, second.Wait())
 	require.Equal(t, 1, second.ProcessState.ExitCode())

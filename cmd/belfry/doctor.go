@@ -12,7 +12,7 @@ import (
 	"github.com/belfry-mq/belfry/pkg/insight/doctor"
 )
 
-// examineDatabase examines the configured database without a server.
+// examineDatabase examines the configured database without a server and returns the report as JSON.
 func examineDatabase(cmd *cobra.Command, noServer string, wanted bool) ([]byte, error) {
 	cfg, err := loadConfig(cmd)
 	if err != nil {

@@ -13,7 +13,7 @@ import (
 	"github.com/belfry-mq/belfry/test/pgtest"
 )
 
-// The Postgres of the tests has fsync off, which is wrong.
+// The Postgres of the tests runs with fsync off. The doctor reports this setting as wrong.
 func TestDoctorExaminesTheDatabase(t *testing.T) {
 	dsn := pgtest.Database(t)
 	code, out, stderr := belfry(t, "doctor", "--database-url", dsn)
@@ -35,12 +35,13 @@ func TestDoctorExaminesTheDatabase(t *testing.T) {
 	require.Len(t, report.Checks, len(doctor.Codes()))
 	require.EqualValues(t, 1, report.Wrong, out)
 
-	// Without an answer, the configured database is examined. A server that was named should have answered.
+	// If the default server does not answer, the doctor examines the configured database. If a server named by the
+	// user does not answer, the report has one more problem.
 	t.Setenv("BELFRY_DATABASE_URL", dsn)
 	for server, want := range map[string]int64{"http://localhost:1": 2, "": 1} {
 		t.Setenv("BELFRY_SERVER", server)
 		if server == "" {
-			t.Setenv("HOME", t.TempDir()) // without contexts
+			t.Setenv("HOME", t.TempDir()) // a folder without contexts
 		}
 		code, out, _ = belfry(t, "doctor", "-o", "json")
 		require.Equal(t, 1, code)
@@ -56,7 +57,7 @@ func TestDoctorWithoutAServerAndADatabase(t *testing.T) {
 	require.Contains(t, stderr, "localhost:1")
 }
 
-// A warning fails only with --strict.
+// The exit code for a warning is 1 only with --strict.
 func TestDoctorWarns(t *testing.T) {
 	t.Parallel()
 	cluster := pgtest.OwnCluster(t, "fsync", "full_page_writes")

@@ -20,25 +20,25 @@ import (
 	"github.com/belfry-mq/belfry/pkg/httpapi"
 )
 
-// healthTimeout bounds the request of `belfry health`.
+// healthTimeout limits the request of `belfry health`.
 const healthTimeout = 5 * time.Second
 
-// maxReason bounds what is read of the answer.
+// maxReason is the maximum number of bytes read from the answer.
 const maxReason = 4096
 
-// newHealthCmd returns the command for the health check of a container, because the image
-// has neither a shell nor curl.
+// newHealthCmd returns the command for the health check of a container. The image contains neither a shell nor curl.
 func newHealthCmd() *cobra.Command {
 	var live bool
 	cmd := &cobra.Command{
 		Use:   "health",
-		Short: "Ask a server whether it is ready; exit 0 when it is",
-		Long: `Ask the server of this configuration whether it is ready: at http.internal_addr, or
-at http.addr if there is none. Its certificate is not verified, because the request has no
-secret. A server or a context that a flag or a variable names is asked instead, and its
-certificate is verified. The current context is not used, because the health check of a
-container has none. With several servers, each must be ready. With --ca-file, each
-certificate is verified.`,
+		Short: "Ask a server whether it is ready; exit 0 if it is",
+		Long: `Ask the server of this configuration whether it is ready. The address is
+http.internal_addr, or http.addr if there is none. The certificate of the server is not
+verified, because the request has no secret.
+
+If a flag or a variable names a server or a context, that server is asked and its
+certificate is verified. The current context is not used. If the context has several
+servers, each must be ready. With --ca-file, every certificate is verified.`,
 		Example: `  belfry health
   belfry health --server https://belfry.example.com:6632 --ca-file ca.crt
   belfry health --context production`,
@@ -68,12 +68,12 @@ certificate is verified.`,
 		},
 	}
 	session.AddServerFlags(cmd)
-	cmd.Flags().BoolVar(&live, "live", false, "only ask whether the process answers (/livez), also while it starts, stops or has no database")
+	cmd.Flags().BoolVar(&live, "live", false, "only ask whether the process answers (/livez); it also answers while it starts, stops or has no database")
 	return cmd
 }
 
-// healthURL returns the address that needs the least: the internal one has neither TLS nor client
-// certificates.
+// healthURL returns the URL of the health check. It prefers the internal address, which needs neither TLS nor a
+// client certificate.
 func healthURL(cfg httpapi.Config) string {
 	if cfg.InternalAddr != "" {
 		return "http://" + reachable(cfg.InternalAddr)
@@ -89,8 +89,9 @@ func apiURL(cfg httpapi.Config) string {
 	return "http://" + reachable(cfg.Addr)
 }
 
-// askHealth returns an error unless a probe answers 200. The error has the reason in the answer. own: it is the server of
-// this configuration, of whose certificate neither a name nor the CA is known.
+// askHealth returns an error unless the server answers 200. The error contains the reason from the answer. With own,
+// the server is the server of this configuration, and askHealth verifies its certificate only if target has a CA
+// file.
 func askHealth(ctx context.Context, url string, target session.Target, own bool) error {
 	ctx, cancel := context.WithTimeout(ctx, healthTimeout)
 	defer cancel()
@@ -112,7 +113,7 @@ func askHealth(ctx context.Context, url string, target session.Target, own bool)
 	if err != nil {
 		var unverified *tls.CertificateVerificationError
 		if errors.As(err, &unverified) {
-			return fmt.Errorf("asking %s: %w; use --ca-file, and --server with a name of the certificate, or set http.internal_addr", url, err)
+			return fmt.Errorf("asking %s: %w; give --ca-file and a --server with a host name of the certificate, or set http.internal_addr", url, err)
 		}
 		return fmt.Errorf("asking %s: %w; is the server running?", url, err)
 	}
@@ -122,15 +123,15 @@ func askHealth(ctx context.Context, url string, target session.Target, own bool)
 	}
 	var answer struct{ Reason, Error string }
 	text, _ := io.ReadAll(io.LimitReader(resp.Body, maxReason))
-	_ = json.Unmarshal(text, &answer) // something else may answer at this address
+	_ = json.Unmarshal(text, &answer) // the program at this address may not be Belfry
 	if reason := cmp.Or(answer.Reason, answer.Error); reason != "" {
 		return fmt.Errorf("%s answered %s: %s", url, resp.Status, reason)
 	}
 	return fmt.Errorf("%s answered %s", url, resp.Status)
 }
 
-// reachable returns host:port for a client on this machine. If the server listens on every
-// address, that is localhost.
+// reachable returns host:port for a client on this machine. If the server listens on all addresses, the host is
+// localhost.
 func reachable(addr string) string {
 	host, port, err := net.SplitHostPort(addr)
 	if err != nil {

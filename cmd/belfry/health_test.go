@@ -30,8 +30,8 @@ func TestReachable(t *testing.T) {
 	}
 }
 
-// belfry health asks /readyz and says why the server is not ready. With --live it asks /livez.
-func TestHealthAsksAProbe(t *testing.T) {
+// `belfry health` asks /readyz and reports why the server is not ready. With --live it asks /livez.
+func TestHealthReportsWhyTheServerIsNotReady(t *testing.T) {
 	t.Parallel()
 	for answer, want := range map[string]string{
 		`{"status":"not_ready","reason":"migrating"}`:        "/readyz answered 503 Service Unavailable: migrating",
@@ -72,8 +72,8 @@ func TestHealthVerifiesTheCertificate(t *testing.T) {
 	require.Equal(t, 1, code)
 	require.Contains(t, stderr, "--ca-file")
 	code, _, stderr = belfry(t, "health", "--server", strings.Replace(server.URL, "127.0.0.1", "localhost", 1), "--ca-file", trusted)
-	require.Equal(t, 1, code, "the certificate has another name")
-	require.Contains(t, stderr, "a name of the certificate")
+	require.Equal(t, 1, code, "the certificate does not contain the name localhost")
+	require.Contains(t, stderr, "a host name of the certificate")
 }
 
 func TestHealthAsksTheInternalAddress(t *testing.T) {
@@ -86,8 +86,8 @@ func TestHealthAsksTheInternalAddress(t *testing.T) {
 	require.Equal(t, "http://127.0.0.1:2", healthURL(cfg))
 }
 
-// The check of the image asks the server of its own configuration. With TLS no name of the certificate is known then, and
-// no CA, so that server is not verified.
+// `belfry health` does not verify the certificate of the server of its own configuration. The configuration contains
+// neither the host name in the certificate nor the CA.
 func TestHealthAsksItsOwnServerWithTLS(t *testing.T) {
 	server := httptest.NewTLSServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) {}))
 	t.Cleanup(server.Close)
@@ -98,12 +98,12 @@ func TestHealthAsksItsOwnServerWithTLS(t *testing.T) {
 	code, _, stderr := belfry(t, "health", "--live")
 	require.Zero(t, code, stderr)
 	code, _, stderr = belfry(t, "health", "--server", server.URL)
-	require.Equal(t, 1, code, "a server that is named is verified")
+	require.Equal(t, 1, code, "the certificate of a named server is verified")
 	require.Contains(t, stderr, "--ca-file")
 }
 
-// health and bench ask the server of a context, with its token and its CA, as the other commands do. A token is sent to no
-// other server.
+// health and bench send their requests to the server of the context, with the token and the CA of the context. They
+// send the token to no other server.
 func TestHealthAndBenchUseContexts(t *testing.T) {
 	var tokens atomic.Value
 	server := httptest.NewTLSServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -118,7 +118,7 @@ func TestHealthAndBenchUseContexts(t *testing.T) {
 	t.Setenv("BELFRY_CONTEXTS", filepath.Join(t.TempDir(), "contexts.yaml"))
 	code, _, stderr := belfry(t, "context", "add", "here", "--server", server.URL, "--token", "of-here", "--ca-file", trusted)
 	require.Zero(t, code, stderr)
-	for _, line := range []string{"health --context here", "bench push --context here", "bench push"} { // it is the current context
+	for _, line := range []string{"health --context here", "bench push --context here", "bench push"} { // here is the current context
 		tokens.Store("")
 		_, _, stderr := belfry(t, strings.Fields(line)...)
 		require.Equal(t, "Bearer of-here", tokens.Load(), "%s: %s", line, stderr)
@@ -129,7 +129,7 @@ func TestHealthAndBenchUseContexts(t *testing.T) {
 	require.Equal(t, 1, code, "each server must be ready")
 	require.Contains(t, stderr, "asking https://127.0.0.1:1/readyz")
 	code, _, stderr = belfry(t, "health", "--http-addr", "127.0.0.1:1")
-	require.Equal(t, 1, code, "the own server, not that of the current context")
+	require.Equal(t, 1, code, "health asks the address of --http-addr, not the current context")
 	require.Contains(t, stderr, "asking http://127.0.0.1:1/readyz")
 	for _, command := range []string{"health", "bench push"} {
 		code, _, stderr = belfry(t, strings.Fields(command+" --context nosuch")...)

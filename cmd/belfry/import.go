@@ -19,7 +19,7 @@ import (
 func newImportCmd() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "import",
-		Short: "Bring queues along from another system",
+		Short: "Copy queues from another system",
 		Args:  noSuchCommand,
 		RunE:  func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 	}
@@ -33,18 +33,18 @@ func newImportQueenCmd() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "queen",
 		Short: "Copy the queues of a Queen MQ 0.15 database",
-		Long: `Copy the queues of a Queen MQ 0.15 database into the database of the configuration:
-queues with their options, partitions, messages, consumer groups with their places, dead
-letters, and the state of streams. Ids, instants, transaction ids, trace ids, subjects of
-producers and payloads are kept. The source is only read.
+		Long: `Copy the queues of a Queen MQ 0.15 database into the configured database: queues with
+their options, partitions, messages, consumer groups with their positions, dead letters,
+and the state of streams. Ids, times, transaction ids, trace ids, producer subjects and
+payloads are kept. The source is only read.
 
-Without --all, messages that every group has passed stay behind. Each partition is
-compared with the source at the end. Ctrl-C stops; run the command again to go on. Stop
-the producers and consumers of the source before the last run. The servers of the target
-must not serve the queues meanwhile: start them afterwards.
+Without --all, messages that every group has consumed are not copied. At the end, the
+import compares each partition with the source. Ctrl-C stops the import. Run the command
+again to continue. Stop the producers and consumers of the source before the last run.
+Start the servers of the target only after the last run.
 
-A payload that not every client can read stops the run, and the error names it: see
-http.allow_any_json, which the configuration may set.`,
+If some clients could not read a payload, the import stops and the error names the
+message. The setting http.allow_any_json accepts such payloads.`,
 		Example: `  belfry import queen --from postgres://queen@db/queen --dry-run
   belfry import queen --from postgres://queen@db/queen --source-key-file queen.key`,
 		Args: cobra.NoArgs,
@@ -73,16 +73,16 @@ http.allow_any_json, which the configuration may set.`,
 		},
 	}
 	cmd.Flags().StringVar(&from, "from", "", "URL of the database of Queen MQ")
-	cmd.Flags().BoolVar(&options.All, "all", false, "also copy messages that every group has passed")
+	cmd.Flags().BoolVar(&options.All, "all", false, "also copy messages that every group has consumed")
 	cmd.Flags().BoolVar(&options.DryRun, "dry-run", false, "write nothing, and count what would be copied")
 	cmd.Flags().StringVar(&keyFile, "source-key-file", "", "file with the QUEEN_ENCRYPTION_KEY of the source")
 	if err := cmd.MarkFlagRequired("from"); err != nil {
-		panic(err) // the flag is above
+		panic(err) // the flag is defined above
 	}
 	return cmd
 }
 
-// sourceKey reads the key of the source, or returns nil without a file.
+// sourceKey reads the key of the source from a file. It returns nil if file is empty.
 func sourceKey(file string) (*seal.Sealer, error) {
 	if file == "" {
 		return nil, nil
@@ -98,10 +98,10 @@ func sourceKey(file string) (*seal.Sealer, error) {
 	return key, nil
 }
 
-// importQueues copies and prints a line for each queue.
+// importQueues copies the queues, and prints progress and one result line for each queue.
 func importQueues(cmd *cobra.Command, client *queenimport.Client, options queenimport.Options) error {
 	options.Progress = func(r queenimport.Report) {
-		// Progress is lost if standard error cannot be written.
+		// If standard error cannot be written, the import continues without progress lines.
 		_, _ = fmt.Fprintf(cmd.ErrOrStderr(), "queue %s: %d of %d messages copied\n", r.Queue, r.Copied, r.Messages)
 	}
 	reports, err := client.Run(cmd.Context(), options)

@@ -1,8 +1,8 @@
 // Command belfry is the server and its tools.
 //
-// The package only handles flags, signals and exit codes; pkg/app wires the packages. No
-// package imports it. Exit codes: 0 after a clean stop, 1 when the work failed, 2 when the
-// command line was wrong. pkg/cli has more codes for the commands that speak to a server.
+// The package only handles flags, signals and exit codes; pkg/app connects the packages. No package imports it. The
+// exit code is 0 after a clean stop, 1 if the work failed, and 2 if the command line is wrong. pkg/cli defines more
+// codes for the commands that speak to a server.
 package main
 
 import (
@@ -26,14 +26,14 @@ func run(args []string, stdout, stderr io.Writer) int {
 	return execute(ctx, args, stdout, stderr)
 }
 
-// isServer reports whether args start a server, which takes a while to stop.
+// isServer reports whether args start a server. A server takes some time to stop.
 func isServer(args []string) bool {
 	cmd, _, err := newRootCmd().Find(args)
 	return err == nil && (cmd.Name() == "serve" || cmd.Name() == "dev")
 }
 
-// execute runs the command that args names and returns the exit code. Only execute prints
-// errors. It waits a second at most for the reader of standard error.
+// execute runs the command in args and returns the exit code. Only execute prints errors. It waits at most 1 s for
+// the reader of standard error.
 func execute(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 	root := newRootCmd()
 	root.SetArgs(args)

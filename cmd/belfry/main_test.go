@@ -13,8 +13,8 @@ import (
 	"github.com/belfry-mq/belfry/test/pgtest"
 )
 
-// argsVariable makes the test program run as belfry. Tests of signals and exit codes need a
-// separate process.
+// argsVariable makes the test program run as belfry, with the arguments in the variable. Tests of signals and exit
+// codes need a separate process.
 const argsVariable = "BELFRY_TEST_ARGS"
 
 // commandVariable makes the test program run as belfry with the arguments of its command line.
@@ -34,7 +34,7 @@ func TestMain(m *testing.M) {
 	pgtest.Main(m)
 }
 
-// startBelfry runs belfry in a new process, with more environment variables.
+// startBelfry starts belfry in a new process. env has additional environment variables.
 func startBelfry(t *testing.T, stdout, stderr io.Writer, args []string, env ...string) *exec.Cmd {
 	t.Helper()
 	encoded, err := json.Marshal(args)

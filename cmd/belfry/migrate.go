@@ -16,15 +16,15 @@ import (
 	"github.com/belfry-mq/belfry/pkg/postgres/migrate"
 )
 
-var errNoDatabaseToMigrate = errors.New(noDatabase + " (migrations use database.listen_url when it is set)")
+var errNoDatabaseToMigrate = errors.New(noDatabase + " (migrations use database.listen_url if it is set)")
 
 func newMigrateCmd() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "migrate",
 		Short: "Migrate the schema of the database up or down",
 		Long: `Migrate the schema of the database to the version of this binary, or to an earlier
-version. Several instances may run it at the same time: one migrates, the others wait.
-A failed migration is rolled back. Then "belfry migrate status" shows what to do.`,
+version. Several instances may run it at the same time: one instance migrates, and the
+others wait. A failed migration is rolled back. Then "belfry migrate status" shows what to do.`,
 		Args:                       noSuchCommand,
 		SuggestionsMinimumDistance: 2,
 		RunE:                       func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
@@ -33,8 +33,8 @@ A failed migration is rolled back. Then "belfry migrate status" shows what to do
 	return cmd
 }
 
-// migrateRun returns the RunE of a migrate command: it runs work with a Migrator and prints
-// the text that work returns.
+// migrateRun returns the RunE of a migrate command. It runs work with a Migrator and prints the text that work
+// returns.
 func migrateRun(work func(cmd *cobra.Command, m *migrate.Migrator, args []string) (string, error)) func(*cobra.Command, []string) error {
 	return func(cmd *cobra.Command, args []string) error {
 		return withLogger(cmd, func(cfg config.Config, log *zap.Logger) error {
@@ -50,7 +50,7 @@ func migrateRun(work func(cmd *cobra.Command, m *migrate.Migrator, args []string
 	}
 }
 
-// versionAfter returns the text about the version after a change that returned err.
+// versionAfter returns a text with the schema version after a change. If the change failed with err, it returns err.
 func versionAfter(ctx context.Context, m *migrate.Migrator, err error) (string, error) {
 	if err != nil {
 		return "", err
@@ -79,8 +79,8 @@ func newMigrateDownCmd() *cobra.Command {
 		Use:   "down [N]",
 		Short: "Undo the last N migrations (1 by default); this destroys data",
 		Long: `Undo the last N migrations, 1 by default. This destroys the data in the tables and
-columns that they created; undoing the first one destroys every message. The command
-asks for confirmation on a terminal and needs --yes elsewhere.`,
+columns that these migrations created. Undoing the first migration destroys every message.
+On a terminal, the command asks for confirmation. Elsewhere it needs --yes.`,
 		Example: `  belfry migrate down
   belfry migrate down 2 --yes`,
 		Args: cobra.MatchAll(cobra.MaximumNArgs(1), numbers(1)),
@@ -106,8 +106,8 @@ func newMigrateStatusCmd() *cobra.Command {
 		Use:   "status",
 		Short: "Print the version of the schema and the pending migrations",
 		Long: `Print the version of the schema, the version of this binary and the pending
-migrations. The exit code is 0 unless the schema is dirty, being migrated, or
-newer than this binary.`,
+migrations. The exit code is 1 if a migration failed or is running, or if the schema is
+newer than this binary. Otherwise it is 0.`,
 		Args: cobra.NoArgs,
 		RunE: migrateRun(func(cmd *cobra.Command, m *migrate.Migrator, _ []string) (string, error) {
 			status, err := m.Status(cmd.Context())
@@ -116,7 +116,7 @@ newer than this binary.`,
 			}
 			var older *migrate.OlderError
 			if errors.As(status.Problem, &older) {
-				return statusText(status), nil // the list of pending migrations shows it
+				return statusText(status), nil // the text already lists the pending migrations
 			}
 			return statusText(status), status.Problem
 		}),
@@ -129,7 +129,7 @@ func newMigrateForceCmd() *cobra.Command {
 		Short: "Record VERSION as the schema's version and clear the dirty mark",
 		Long: `Record VERSION as the schema's version and clear the dirty mark after a failed
 migration. This changes no table. "belfry migrate status" prints the right version;
-0 is the empty schema.`,
+0 means the empty schema.`,
 		Example: `  belfry migrate force 2`,
 		Args:    cobra.MatchAll(cobra.ExactArgs(1), numbers(0)),
 		RunE: migrateRun(func(cmd *cobra.Command, m *migrate.Migrator, args []string) (string, error) {
@@ -159,7 +159,7 @@ func newMigratePlanCmd() *cobra.Command {
 	return cmd
 }
 
-// numbers accepts arguments that are whole numbers, least or larger.
+// numbers returns a check that accepts only whole numbers that are not below least.
 func numbers(least int) cobra.PositionalArgs {
 	return func(_ *cobra.Command, args []string) error {
 		for _, arg := range args {
@@ -226,12 +226,12 @@ func confirmDown(ctx context.Context, m *migrate.Migrator, steps int, in io.Read
 	return readYes(ctx, in)
 }
 
-// readYes returns nil when the next line is "yes". A read from a terminal cannot be
-// canceled: when ctx ends first, the reading goroutine stays until the process exits.
+// readYes returns nil if the next line is "yes". A read from a terminal cannot be canceled. So if ctx ends first, the
+// reading goroutine stays until the process exits.
 func readYes(ctx context.Context, in io.Reader) error {
 	line := make(chan string, 1)
 	go func() {
-		text, _ := bufio.NewReader(in).ReadString('\n') // an error after some text does not matter
+		text, _ := bufio.NewReader(in).ReadString('\n') // the text before an error is enough
 		line <- text
 	}()
 	select {

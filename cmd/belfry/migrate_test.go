@@ -41,9 +41,9 @@ func TestMigrateWithoutDatabaseSaysWhatToSet(t *testing.T) {
 	}
 }
 
-func TestMigrateDownAsksFirst(t *testing.T) {
+func TestMigrateDownAsksForConfirmation(t *testing.T) {
 	t.Parallel()
-	// Standard input of a test is not a terminal, and no connection is made.
+	// The standard input of a test is not a terminal. The command fails before it connects to the database.
 	code, _, stderr := belfry(t, "migrate", "down", "--database-url", "postgres://u@127.0.0.1:1/d")
 	require.Equal(t, 1, code)
 	require.Contains(t, stderr, "destroys the data")

@@ -11,7 +11,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// watchedText is an output that ends a command when it contains a text.
+// watchedText is a writer. It calls end when the written text contains want.
 type watchedText struct {
 	want string
 	end  func()
@@ -30,8 +30,8 @@ func (w *watchedText) Write(b []byte) (int, error) {
 	return len(b), nil
 }
 
-// A command that waits for a server that is not there says so, and how long it waits.
-func TestACommandThatWaitsForAServerSaysSo(t *testing.T) {
+// A command that waits for an unreachable server prints this fact and the time after which it gives up.
+func TestACommandReportsThatItWaitsForTheServer(t *testing.T) {
 	t.Parallel()
 	listener, err := new(net.ListenConfig).Listen(t.Context(), "tcp", "127.0.0.1:0")
 	require.NoError(t, err)
@@ -52,8 +52,8 @@ func TestACommandThatWaitsForAServerSaysSo(t *testing.T) {
 	}
 }
 
-// A command that does not repeat its request fails at once.
-func TestACommandThatDoesNotWaitSaysNothing(t *testing.T) {
+// A command that does not repeat its request fails at once if the server is unreachable.
+func TestACommandThatDoesNotWaitPrintsNoWaitMessage(t *testing.T) {
 	t.Parallel()
 	code, _, stderr := belfry(t, "queue", "list", "--server", "http://127.0.0.1:1")
 	require.Equal(t, 1, code)

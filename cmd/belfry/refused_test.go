@@ -17,7 +17,8 @@ import (
 	"github.com/belfry-mq/belfry/test/pgtest"
 )
 
-// A start that Postgres refuses ends with one sentence that says what to do, and without a SQLSTATE.
+// If Postgres refuses the start of a server, the server prints one sentence that says what to do. The sentence has no
+// SQLSTATE.
 func TestAStartThatPostgresRefusesSaysWhatToDo(t *testing.T) {
 	primary := pgtest.OwnCluster(t)
 	admin := func(database string, statements ...string) {
@@ -57,17 +58,17 @@ func TestAStartThatPostgresRefusesSaysWhatToDo(t *testing.T) {
 	for _, c := range []struct {
 		name, dsn string
 		want      []string
-		passes    bool // the server waits, because this may pass
+		passes    bool // the server retries until start_timeout, because the cause may be temporary
 	}{
 		{"no right to create the schema", as("plain", "fresh"), []string{"plain", "GRANT CREATE ON DATABASE fresh TO plain"}, false},
 		{"the schema belongs to another role", as("plain", "other"), []string{"plain", "belongs to the role postgres", "GRANT USAGE, CREATE ON SCHEMA belfry TO plain"}, false},
 		{"the tables belong to another role", as("plain", "full"), []string{"plain", "belongs to the role postgres", "GRANT USAGE ON SCHEMA belfry TO plain"}, false},
 		{"some rights", as("part", "full"), []string{"part", "belongs to the role postgres", "GRANT SELECT, INSERT, UPDATE, DELETE ON belfry.audit, "}, false},
-		{"a role that only reads", as("reader", "fresh"), []string{"default_transaction_read_only", "ALTER ROLE reader RESET"}, false},
-		{"a role that only reads an existing schema", as("reader", "full"), []string{"default_transaction_read_only", "ALTER ROLE reader RESET"}, false},
-		{"a role that only reads in this database", as("mixed", "fresh"), []string{"ALTER ROLE mixed IN DATABASE fresh RESET"}, false},
-		{"a database that is only read", as("postgres", "readonly"), []string{"ALTER DATABASE readonly RESET"}, false},
-		{"a URL that only reads", as("postgres", "fresh", "default_transaction_read_only", "on"), []string{"take it out of database.url"}, false},
+		{"a read-only role", as("reader", "fresh"), []string{"default_transaction_read_only", "ALTER ROLE reader RESET"}, false},
+		{"a read-only role with an existing schema", as("reader", "full"), []string{"default_transaction_read_only", "ALTER ROLE reader RESET"}, false},
+		{"a role that is read-only in this database", as("mixed", "fresh"), []string{"ALTER ROLE mixed IN DATABASE fresh RESET"}, false},
+		{"a read-only database", as("postgres", "readonly"), []string{"ALTER DATABASE readonly RESET"}, false},
+		{"a read-only URL", as("postgres", "fresh", "default_transaction_read_only", "on"), []string{"take it out of database.url"}, false},
 		{"a standby", standby.URL("full"), []string{"is a standby", "primary"}, true},
 		{"no database", as("postgres", "missing"), []string{`"missing" does not exist`, "CREATE DATABASE"}, false},
 		{"no role", as("missing", "fresh"), []string{`"missing"`, "CREATE ROLE"}, false},
@@ -92,9 +93,9 @@ func TestAStartThatPostgresRefusesSaysWhatToDo(t *testing.T) {
 	}
 }
 
-// The GRANT statements of a refused start are what the role lacks: after them it starts. A role with the rights of
-// belfry.role_grants('admin') starts too.
-func TestTheGrantsOfARefusedStartAreEnough(t *testing.T) {
+// When a start is refused, the error has the missing GRANT statements. After these statements the server starts with
+// the role. A role with the grants of belfry.role_grants('admin') starts too.
+func TestGrantsInTheErrorOfARefusedStartAreEnough(t *testing.T) {
 	cluster := pgtest.OwnCluster(t)
 	require.NoError(t, cluster.CreateDatabase(t.Context(), "full"))
 	code, _, stderr := belfry(t, "migrate", "up", "--database-url", cluster.URL("full"))
@@ -123,6 +124,6 @@ func TestTheGrantsOfARefusedStartAreEnough(t *testing.T) {
 	_, statements, _ := strings.Cut(err.Error(), "let it run ")
 	exec(statements)
 	require.NoError(t, start("granted"))
-	exec("REVOKE DELETE ON belfry.trace FROM granted") // what no step of the start needs
+	exec("REVOKE DELETE ON belfry.trace FROM granted") // the start itself does not need this right
 	require.ErrorContains(t, start("granted"), "let it run GRANT DELETE ON belfry.trace TO granted")
 }

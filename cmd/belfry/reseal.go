@@ -18,7 +18,7 @@ import (
 	"github.com/belfry-mq/belfry/pkg/engine/seal"
 )
 
-// progressInterval is the least time between two lines of progress.
+// progressInterval is the minimum time between two progress lines.
 const progressInterval = 5 * time.Second
 
 func newResealCmd() *cobra.Command {
@@ -26,18 +26,18 @@ func newResealCmd() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "reseal QUEUE",
 		Short: "Encrypt the stored messages of a queue with the current key",
-		Long: `Encrypt the stored messages of a queue with the current key: the first one of
-encryption.keys. Messages of other keys are opened and sealed again. In a queue with
-encryptionEnabled, messages in clear text are encrypted too. Servers may run meanwhile,
-and need both keys.
+		Long: `Encrypt the stored messages of a queue with the current key, the first key of
+encryption.keys. Messages that are encrypted with another key are decrypted and encrypted
+again. In a queue with encryptionEnabled, messages in clear text are encrypted too.
+Servers may run meanwhile. They need both keys.
 
-Ctrl-C stops after the page of messages in progress. Run the command again to go on.
-The summary shows how many messages each key has. If it shows an old key after several
-runs, an instance still encrypts with that key.
+Ctrl-C stops after the current page of messages. Run the command again to continue. The
+summary shows the number of messages of each key. If several runs still leave messages
+with an old key, an instance still encrypts with that key.
 
-With --check nothing changes, and every encrypted message is opened. The exit code is 1
-if a message cannot be opened or read. Resealed messages need space twice until Postgres
-vacuums the table belfry.message.`,
+With --check, the command decrypts every encrypted message and changes nothing. The exit
+code is 1 if a message cannot be decrypted or read. Resealing doubles the space of each
+message until Postgres vacuums the table belfry.message.`,
 		Example: `  belfry reseal orders
   belfry reseal orders --check`,
 		Args: cobra.ExactArgs(1),
@@ -61,7 +61,7 @@ vacuums the table belfry.message.`,
 			return errors.Join(err, client.Close(context.WithoutCancel(cmd.Context())))
 		},
 	}
-	cmd.Flags().BoolVar(&check, "check", false, "change nothing, and open every encrypted message")
+	cmd.Flags().BoolVar(&check, "check", false, "change nothing, and decrypt every encrypted message")
 	return cmd
 }
 
@@ -71,30 +71,30 @@ func resealQueue(cmd *cobra.Command, client *reseal.Client, queueName string, ch
 	report, err := client.Run(cmd.Context(), queueName, reseal.Options{Check: check, Progress: func(p reseal.Progress) {
 		if now := time.Now(); now.Sub(shown) >= progressInterval {
 			shown = now
-			// Progress is lost if standard error cannot be written.
+			// If standard error cannot be written, the run continues without progress lines.
 			_, _ = fmt.Fprintf(cmd.ErrOrStderr(), "queue %s, pass %d: %d messages read, %d resealed, at partition %q\n",
 				queueName, p.Pass, p.Read, p.Resealed, p.Partition)
 		}
 	}})
 	switch {
 	case errors.Is(err, reseal.ErrStopped):
-		return fmt.Errorf("queue %s: %w: %d messages are resealed; run the command again to go on", queueName, err, report.Resealed)
+		return fmt.Errorf("queue %s: %w: %d messages are resealed; run the command again to continue", queueName, err, report.Resealed)
 	case errors.Is(err, reseal.ErrNoQueue):
 		return err
 	case err != nil:
-		return fmt.Errorf("%w; %d messages are resealed: run the command again to go on", err, report.Resealed)
+		return fmt.Errorf("%w; %d messages are resealed: run the command again to continue", err, report.Resealed)
 	}
 	if _, err := io.WriteString(cmd.OutOrStdout(), resealText(queueName, check, &report)); err != nil {
 		return err
 	}
 	if report.Last.Failed > 0 {
-		return fmt.Errorf("queue %s has %d messages that cannot be opened or read: add their keys to encryption.keys, or move the messages to the dead letters",
+		return fmt.Errorf("queue %s has %d messages that cannot be decrypted or read: add their keys to encryption.keys, or move the messages to the dead letters",
 			queueName, report.Last.Failed)
 	}
 	return nil
 }
 
-// resealText is the summary of a run.
+// resealText returns the summary of a run.
 func resealText(queueName string, check bool, report *reseal.Report) string {
 	var b strings.Builder
 	last := &report.Last
@@ -104,7 +104,7 @@ func resealText(queueName string, check bool, report *reseal.Report) string {
 		fmt.Fprintf(&b, "Queue %s: %d messages, %d resealed.\n", queueName, last.Read(), report.Resealed)
 	}
 	w := tabwriter.NewWriter(&b, 0, 0, 2, ' ', 0)
-	row := func(cells ...string) { _, _ = io.WriteString(w, strings.Join(cells, "\t")+"\n") } // to memory
+	row := func(cells ...string) { _, _ = io.WriteString(w, strings.Join(cells, "\t")+"\n") } // writes to memory
 	row("KEY", "MESSAGES")
 	for _, key := range slices.SortedFunc(maps.Keys(last.Messages), func(x, y string) int {
 		return cmp.Or(cmp.Compare(last.Messages[y], last.Messages[x]), cmp.Compare(x, y))
@@ -115,12 +115,12 @@ func resealText(queueName string, check bool, report *reseal.Report) string {
 		}
 		row(key, fmt.Sprint(last.Messages[key])+note)
 	}
-	_ = w.Flush() // to memory
+	_ = w.Flush() // writes to memory
 	if last.Locked > 0 {
-		fmt.Fprintf(&b, "%d messages were in use by a deletion. If it failed, run the command again.\n", last.Locked)
+		fmt.Fprintf(&b, "%d messages were skipped because a deletion had locked them. If the deletion failed, run the command again.\n", last.Locked)
 	}
 	if last.Failed > 0 {
-		fmt.Fprintf(&b, "%d messages cannot be opened or read:\n", last.Failed)
+		fmt.Fprintf(&b, "%d messages cannot be decrypted or read:\n", last.Failed)
 	}
 	for _, f := range last.Failures {
 		fmt.Fprintf(&b, "  partition %q, transaction id %q, message %s, key %s: %v\n", f.Partition, f.TransactionID, f.ID, f.Key, f.Reason)

@@ -28,8 +28,8 @@ func TestResealRefusesMistypedLines(t *testing.T) {
 	require.Contains(t, stderr, "BELFRY_DATABASE_URL")
 }
 
-// The exit code is 0 if every message has the current key, and 1 if one cannot be opened.
-func TestResealMovesAQueue(t *testing.T) {
+// The exit code is 0 if every message has the current key, and 1 if a message cannot be decrypted.
+func TestResealChangesTheKeyOfAQueue(t *testing.T) {
 	t.Parallel()
 	dsn := pgtest.Database(t)
 	oldKey, newKey := "old:"+strings.Repeat("a", 64), "new:"+strings.Repeat("b", 64)
@@ -46,7 +46,7 @@ func TestResealMovesAQueue(t *testing.T) {
 	code, stdout, stderr := run(newKey, "q", "--check")
 	require.Equal(t, 1, code)
 	require.Contains(t, stdout, `partition "p", transaction id "t", message `+id.String()+`, key old: encryption.keys has no key "old"`)
-	require.Contains(t, stderr, "queue q has 1 messages that cannot be opened or read")
+	require.Contains(t, stderr, "queue q has 1 messages that cannot be decrypted or read")
 	code, stdout, stderr = run(newKey+","+oldKey, "q")
 	require.Zero(t, code, stderr)
 	require.Equal(t, "Queue q: 1 messages, 1 resealed.\nKEY  MESSAGES\nnew  1 current\n", stdout)
@@ -74,15 +74,15 @@ func storeSealed(t *testing.T, dsn, key string) queue.ID {
 	return id
 }
 
-func TestTheSummaryOfAReseal(t *testing.T) {
+func TestSummaryOfAReseal(t *testing.T) {
 	t.Parallel()
 	const want = `Queue q: 29 messages, 17 resealed.
 KEY           MESSAGES
 new           15 current
 old           12
 (clear text)  2
-1 messages were in use by a deletion. If it failed, run the command again.
-11 messages cannot be opened or read:
+1 messages were skipped because a deletion had locked them. If the deletion failed, run the command again.
+11 messages cannot be decrypted or read:
   partition "p", transaction id "t", message 00000000-0000-0000-0000-000000000000, key old: broken
   and 10 more
 `

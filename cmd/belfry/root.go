@@ -16,16 +16,15 @@ import (
 	"github.com/belfry-mq/belfry/pkg/process/logbuffer"
 )
 
-// keyFlags are the settings with a flag. Every setting has a variable and a key in the
-// file.
+// keyFlags has the settings with a flag. Every other setting can be set by an environment variable or in the file.
 var keyFlags = []struct{ key, usage string }{
 	{"database.url", "DSN of the main database"},
 	{"http.addr", "listen address, host:port"},
-	{"log.level", "least severe level written: debug, info, warn or error"},
+	{"log.level", "lowest level that is written: debug, info, warn or error"},
 }
 
-// runError is a failure of the work itself. Errors that cobra finds before the work starts
-// (flags, arguments, unknown commands) have another type.
+// runError is an error of the RunE of a command. Errors that cobra finds earlier (flags, arguments, unknown commands)
+// have another type.
 type runError struct{ err error }
 
 func (e *runError) Error() string { return e.err.Error() }
@@ -78,8 +77,8 @@ func noSuchCommand(cmd *cobra.Command, args []string) error {
 	return fmt.Errorf("unknown command %q%s", args[0], hint)
 }
 
-// markRunErrors wraps the failure of each command in a runError, so that the commands need
-// not handle exit codes.
+// markRunErrors wraps the RunE of each command so that its errors are runErrors. So the commands need not handle exit
+// codes.
 func markRunErrors(cmd *cobra.Command) {
 	if work := cmd.RunE; work != nil {
 		cmd.RunE = func(cmd *cobra.Command, args []string) error {
@@ -94,8 +93,8 @@ func markRunErrors(cmd *cobra.Command) {
 	}
 }
 
-// loadConfig reads the configuration from the flags of cmd, the environment and the file.
-// Its error lists every problem.
+// loadConfig reads the configuration from the flags of cmd, the environment and the file. The error lists every
+// problem.
 func loadConfig(cmd *cobra.Command) (config.Config, error) {
 	flags := cmd.Flags()
 	opts := config.Options{Environ: os.Environ(), Flags: map[string]string{}}
@@ -118,13 +117,13 @@ func withLogger(cmd *cobra.Command, work func(cfg config.Config, log *zap.Logger
 	if err != nil {
 		return err
 	}
-	// Sync fails on a terminal or a pipe.
+	// Sync always fails on a terminal or a pipe, so its error is ignored.
 	defer func() { _ = log.Sync() }()
 	return work(cfg, log)
 }
 
-// withServerLogger is withLogger for a server, which must not wait for the reader of its log. ctx ends with that of
-// cmd, and when the reader has gone: then nobody could stop or watch the server any more.
+// withServerLogger is withLogger for a server. The server does not wait for the reader of its log. ctx ends when the
+// context of cmd ends, or when the reader closes the log: then nobody could watch the server.
 func withServerLogger(cmd *cobra.Command, work func(ctx context.Context, cfg config.Config, log *zap.Logger) error) error {
 	cfg, err := loadConfig(cmd)
 	if err != nil {
@@ -135,12 +134,12 @@ func withServerLogger(cmd *cobra.Command, work func(ctx context.Context, cfg con
 	defer ignoreClosedPipes()()
 	var log *zap.Logger
 	buffer := logbuffer.New(os.Stderr, func(lines int64) {
-		log.Warn("lines of the log were dropped, because nobody read it", zap.Int64("lines", lines))
+		log.Warn("log lines were dropped because the reader of the log was too slow", zap.Int64("lines", lines))
 	})
 	if log, err = newLogger(cfg, buffer); err != nil {
 		return err
 	}
-	defer func() { _ = buffer.Sync() }() // what is not written by now is not read
+	defer func() { _ = buffer.Sync() }() // lines that Sync cannot write are lost
 	go func() {
 		select {
 		case <-buffer.Gone():
@@ -151,9 +150,8 @@ func withServerLogger(cmd *cobra.Command, work func(ctx context.Context, cfg con
 	return work(ctx, cfg, log.WithOptions(zap.WrapCore(func(core zapcore.Core) zapcore.Core { return app.CountDropped(core, buffer.Dropped) })))
 }
 
-// newLogger returns the logger for the section "log". It writes to standard error, because
-// standard output is for the output of a command. It does no sampling: the id in a 500
-// response must be in the log.
+// newLogger returns the logger for the settings in "log". The log goes to standard error, because standard output is
+// for the result of a command. The logger does no sampling, so the log contains the id of each 500 response.
 func newLogger(cfg config.Config, to zapcore.WriteSyncer) (*zap.Logger, error) {
 	level, err := zapcore.ParseLevel(cfg.Log.Level)
 	if err != nil {

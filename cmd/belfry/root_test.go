@@ -56,7 +56,7 @@ func TestNoCommandPrintsHelp(t *testing.T) {
 	}
 }
 
-func TestVersionIsTheSameBothWays(t *testing.T) {
+func TestVersionCommandAndFlagPrintTheSame(t *testing.T) {
 	t.Parallel()
 	_, flag, _ := belfry(t, "--version")
 	code, command, _ := belfry(t, "version")
@@ -77,7 +77,7 @@ func TestConfigPrintsFlagsOverFile(t *testing.T) {
 	require.Contains(t, stdout, "url: postgres://u:***@h/d # flag --database-url\n")
 }
 
-func TestConfigCheckIsSilentOrFails(t *testing.T) {
+func TestConfigCheckPrintsOnlyProblems(t *testing.T) {
 	t.Parallel()
 	code, stdout, stderr := belfry(t, "config", "--check", "--database-url", "postgres://u@h/d", "--config", configFile(t, config.Reference()))
 	require.Zero(t, code, stderr)
@@ -87,12 +87,12 @@ func TestConfigCheckIsSilentOrFails(t *testing.T) {
 	require.Equal(t, 1, code)
 	require.Empty(t, stdout)
 	require.True(t, strings.HasPrefix(stderr, "belfry: the configuration cannot be used:\n"), stderr)
-	require.Contains(t, stderr, "the key htpp is unknown: the nearest is http")
+	require.Contains(t, stderr, "the key htpp is unknown: did you mean http?")
 	require.Contains(t, stderr, `log.level is "loud"`)
-	require.Equal(t, 1, strings.Count(stderr, "cannot be used"), "an error is printed once")
+	require.Equal(t, 1, strings.Count(stderr, "cannot be used"), "the error is printed once")
 }
 
-func TestConfigReferenceIsTheShippedFile(t *testing.T) {
+func TestConfigReferencePrintsTheReferenceFile(t *testing.T) {
 	t.Parallel()
 	code, stdout, _ := belfry(t, "config", "--reference")
 	require.Zero(t, code)
@@ -101,7 +101,7 @@ func TestConfigReferenceIsTheShippedFile(t *testing.T) {
 
 func TestServeWithoutDatabaseSaysWhatToSet(t *testing.T) {
 	t.Parallel()
-	// The empty flag overrides a variable of the machine.
+	// The empty flag overrides the environment variable of the machine that runs the test.
 	code, stdout, stderr := belfry(t, "serve", "--database-url", "")
 	require.Equal(t, 1, code)
 	require.Empty(t, stdout)

@@ -15,11 +15,12 @@ import (
 	"github.com/belfry-mq/belfry/test/pgtest"
 )
 
-// statements matches the SQL of the runbook: blocks, and text between backticks that begins with a word of SQL.
+// statements matches the SQL in the runbook: SQL code blocks, and text between backticks that begins with an SQL
+// keyword.
 var statements = regexp.MustCompile("(?s)```sql\n(.+?)```|`((?:ALTER|GRANT|REVOKE|ROLLBACK|SELECT|SHOW|VACUUM) [^`]+;)`")
 
-// Every SQL statement of the runbook runs on Belfry's database, each alone, as in psql.
-func TestStatementsOfTheRunbook(t *testing.T) {
+// This test runs every SQL statement of the runbook on a database of Belfry, in a separate transaction as psql does.
+func TestSQLStatementsOfTheRunbookRun(t *testing.T) {
 	t.Parallel()
 	cluster := pgtest.OwnCluster(t, "fsync", "full_page_writes")
 	require.NoError(t, cluster.CreateDatabase(t.Context(), "belfry"))
@@ -42,7 +43,7 @@ func TestStatementsOfTheRunbook(t *testing.T) {
 	for _, match := range statements.FindAllStringSubmatch(string(text), -1) {
 		for _, statement := range strings.SplitAfter(strings.TrimSpace(match[1]+match[2]), ";") {
 			statement = strings.Join(strings.Fields(statement), " ")
-			if ran[statement] || statement == "" || statement == "SHOW POOLS;" { // that one is for PgBouncer
+			if ran[statement] || statement == "" || statement == "SHOW POOLS;" { // SHOW POOLS is a command of PgBouncer
 				continue
 			}
 			ran[statement] = true
@@ -53,7 +54,7 @@ func TestStatementsOfTheRunbook(t *testing.T) {
 			_, err := conn.Exec(t.Context(), filled)
 			var problem *pgconn.PgError
 			if statement == "ROLLBACK PREPARED 'GID';" {
-				require.True(t, errors.As(err, &problem) && problem.Code == "42704", "it only misses such a transaction: %v", err)
+				require.True(t, errors.As(err, &problem) && problem.Code == "42704", "the only error is that the prepared transaction does not exist: %v", err)
 				continue
 			}
 			require.NoError(t, err, statement)

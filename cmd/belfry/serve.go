@@ -14,16 +14,16 @@ import (
 
 const noDatabase = "no database is named: set --database-url, BELFRY_DATABASE_URL or PG_HOST"
 
-var errNoDatabase = errors.New(noDatabase + ", or run `belfry dev`, which starts its own")
+var errNoDatabase = errors.New(noDatabase + ", or run `belfry dev`, which starts a private Postgres")
 
 func newServeCmd() *cobra.Command {
 	return &cobra.Command{
 		Use:   "serve",
 		Short: "Run the server until SIGINT or SIGTERM",
 		Long: `Run the server on your Postgres database until SIGINT, SIGTERM or SIGHUP. Then the server
-accepts no new requests, finishes the requests in flight and exits with 0. It stops in the
-same way when the reader of its log (standard error) closes it. A reader that only stalls
-does not stop it: lines are dropped and counted (belfry_log_dropped_total).`,
+accepts no new requests, finishes the requests in flight and exits with 0. The server also
+stops if the reader of its log closes the pipe (standard error). If the reader only
+stalls, the server drops log lines and counts them in belfry_log_dropped_total.`,
 		Example: `  belfry serve --database-url postgres://belfry@localhost:5432/belfry
   belfry serve --config /etc/belfry/belfry.yaml`,
 		Args: cobra.NoArgs,
@@ -33,10 +33,10 @@ does not stop it: lines are dropped and counted (belfry_log_dropped_total).`,
 					return err
 				}
 				if ignored := cfg.Ignored(); len(ignored) > 0 {
-					log.Info("variables of Queen MQ are set that have no effect here", zap.Strings("variables", ignored))
+					log.Info("environment variables of Queen MQ were ignored", zap.Strings("variables", ignored))
 				}
 				if unknown := cfg.Unknown(); len(unknown) > 0 {
-					log.Warn("environment variables begin with BELFRY_ and are no settings", zap.Strings("variables", unknown))
+					log.Warn("unknown environment variables with the prefix BELFRY_ were ignored", zap.Strings("variables", unknown))
 				}
 				return app.Run(ctx, cfg, log, func(addr net.Addr) {
 					log.Info("ready", zap.Stringer("addr", addr), zap.String("version", app.Version()))
@@ -46,7 +46,7 @@ does not stop it: lines are dropped and counted (belfry_log_dropped_total).`,
 	}
 }
 
-// checkServe returns why `belfry serve` refuses a configuration before it connects to the database.
+// checkServe returns an error if `belfry serve` refuses the configuration before it connects to the database.
 func checkServe(ctx context.Context, cfg config.Config) error {
 	if cfg.Database.URL == "" {
 		return errNoDatabase

@@ -11,9 +11,10 @@ import (
 	"github.com/belfry-mq/belfry/pkg/process/logbuffer"
 )
 
-// signalContext returns a context that ends at the first SIGINT, SIGTERM or SIGHUP (the terminal was closed), for a
-// graceful stop. A second signal exits at once with 128 plus its number, as shells expect. With announce, the first one is
-// reported with that on standard error. stop unregisters the handler and ends its goroutine. Neither waits for the reader of standard error.
+// signalContext returns a context that ends at the first SIGINT, SIGTERM or SIGHUP (closed terminal), for a graceful
+// stop. A second signal exits at once with the code 128 plus the signal number, as shells expect. With announce, the
+// first signal prints a line on standard error. stop unregisters the handler and ends its goroutine. Neither the
+// handler nor stop waits for the reader of standard error.
 func signalContext(announce bool) (ctx context.Context, stop func()) {
 	received := make(chan os.Signal, 2) // room for both signals
 	signal.Notify(received, syscall.SIGINT, syscall.SIGTERM, syscall.SIGHUP)
@@ -26,20 +27,19 @@ func signalContext(announce bool) (ctx context.Context, stop func()) {
 	return ctx, func() {
 		signal.Stop(received)
 		release()
-		_ = stderr.Sync() // what is not written by now is not read
+		_ = stderr.Sync() // text that Sync cannot write is lost
 	}
 }
 
-// ignoreClosedPipes makes a write to a closed standard output or standard error return an error instead of ending the
-// process. again ends that. Programs that are started meanwhile do not inherit it.
+// ignoreClosedPipes makes a write to a closed standard output or standard error return an error. Without it, the
+// write ends the process. again restores the default. Child processes do not inherit the change.
 func ignoreClosedPipes() (again func()) {
 	ignored := make(chan os.Signal, 1)
 	signal.Notify(ignored, syscall.SIGPIPE)
 	return func() { signal.Stop(ignored) }
 }
 
-// watchSignals is signalContext with replaceable access to the process. Only in tests may
-// exit return.
+// watchSignals is signalContext with parameters for the signals, standard error and exit. exit returns only in tests.
 func watchSignals(received <-chan os.Signal, stderr io.Writer, exit func(code int)) (context.Context, func()) {
 	ctx, cancel := context.WithCancel(context.Background())
 	over := make(chan struct{})
@@ -48,7 +48,7 @@ func watchSignals(received <-chan os.Signal, stderr io.Writer, exit func(code in
 		defer close(watched)
 		select {
 		case s := <-received:
-			// The stop continues if standard error cannot be written. It must not block.
+			// Standard error may be closed, so the error of this write is ignored. The write must not block.
 			_, _ = fmt.Fprintf(stderr, "belfry: %s: stopping gracefully; a second signal exits at once\n", s)
 			cancel()
 		case <-over:

@@ -31,7 +31,7 @@ func TestFirstSignalStopsSecondExits(t *testing.T) {
 	}
 }
 
-// The sentence about a second signal is for servers. Other commands end at once.
+// Only servers print the sentence about a second signal. Other commands end at once.
 func TestOnlyServersAnnounceTheirStop(t *testing.T) {
 	t.Parallel()
 	for line, server := range map[string]bool{
@@ -56,7 +56,7 @@ func TestOnlyServersAnnounceTheirStop(t *testing.T) {
 	require.NotContains(t, stderr.String(), "signal")
 }
 
-func TestWithoutSignalNothingIsPrinted(t *testing.T) {
+func TestNothingIsPrintedWithoutASignal(t *testing.T) {
 	t.Parallel()
 	var stderr bytes.Buffer
 	ctx, stop := watchSignals(make(chan os.Signal), &stderr, func(int) { t.Error("exit was called without a signal") })

@@ -8,7 +8,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// closing is standard error: a terminal that is standard input ends at its first line.
+// closing is the standard error of a command. Its first Write closes the terminal that is the standard input.
 type closing struct {
 	stdin *os.File
 	text  string
@@ -16,12 +16,12 @@ type closing struct {
 
 func (c *closing) Write(p []byte) (int, error) {
 	c.text += string(p)
-	_ = c.stdin.Close() // again at the second line
+	_ = c.stdin.Close() // a later Write closes it again; the error is ignored
 	return len(p), nil
 }
 
-// A command that waits for what a person types says so.
-func TestACommandThatReadsATerminalSaysSo(t *testing.T) {
+// A command that reads input from a terminal prints a line that says so.
+func TestACommandReportsThatItReadsATerminal(t *testing.T) {
 	t.Parallel()
 	for _, line := range []string{"token inspect", "token revoke", "push q --file -", "apply -f -", "tx --file -"} {
 		terminal, err := os.OpenFile("/dev/ptmx", os.O_RDWR, 0)

@@ -18,15 +18,15 @@ import (
 	"github.com/belfry-mq/belfry/pkg/queue"
 )
 
-// maxTokenBytes bounds what inspect reads.
+// maxTokenBytes is the maximum number of bytes that inspect and revoke read.
 const maxTokenBytes = 64 << 10
 
 func newTokenCmd() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "token",
 		Short: "Make, inspect and revoke tokens",
-		Long: `Make, inspect and revoke tokens (JWT) without an identity provider. The names of claims and
-roles, the issuer and the audience come from the section auth of the configuration.`,
+		Long: `Make, inspect and revoke tokens (JWT) without an identity provider. The section auth of
+the configuration sets the issuer, the audience, and the names of claims and roles.`,
 		Args: noSuchCommand,
 		RunE: func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 	}
@@ -41,13 +41,14 @@ func newTokenCreateCmd() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "create",
 		Short: "Print a new token",
-		Long: `Print a new token. It is signed with auth.secret (HS256), or with the private key of
---signing-key: PEM with an RSA, ECDSA P-256 or Ed25519 key. The server then needs only
-the public key (auth.public_key). The token is a secret: whoever has it has its role.
+		Long: `Print a new token. auth.secret signs it (HS256), or the private key of --signing-key: a
+PEM file with an RSA, ECDSA P-256 or Ed25519 key. With a private key, the server needs
+only the public key (auth.public_key). The token is a secret: everyone who has it can use
+its role.
 
---read, --push, --consume and --admin limit the role to queues. Each takes patterns, in
-which * matches any text, and may be given several times. With one of them, the token
-may do nothing else. --consume takes QUEUE:GROUP, or QUEUE for every group.`,
+--read, --push, --consume and --admin limit the role to queues. Each flag takes a pattern
+in which * matches any text. You can repeat each flag. A token with at least one of these
+flags permits nothing else. --consume takes QUEUE:GROUP, or QUEUE for every group.`,
 		Example: `  belfry token create --subject billing --role read-write --ttl 720h
   belfry token create --subject shop --role read-write --push 'orders.*' --consume 'orders.*:billing'
   openssl genpkey -algorithm ed25519 -out key.pem && openssl pkey -in key.pem -pubout
@@ -59,7 +60,7 @@ may do nothing else. --consume takes QUEUE:GROUP, or QUEUE for every group.`,
 				return fmt.Errorf("--role is %q: it must be read-only, read-write or admin", role)
 			}
 			if lifetime < 0 || lifetime%time.Second != 0 {
-				return fmt.Errorf("--ttl is %s: it must be whole seconds, or 0 for a token that does not end", lifetime)
+				return fmt.Errorf("--ttl is %s: it must be whole seconds, or 0 for a token that does not expire", lifetime)
 			}
 			granted, err := grants()
 			if err != nil {
@@ -70,19 +71,19 @@ may do nothing else. --consume takes QUEUE:GROUP, or QUEUE for every group.`,
 	}
 	cmd.Flags().StringVar(&subject, "subject", "", "who uses the token; it is stored with each message as producerSub")
 	cmd.Flags().StringVar(&role, "role", "", "read-only, read-write or admin")
-	cmd.Flags().DurationVar(&lifetime, "ttl", 24*time.Hour, "how long the token is valid; 0: it does not end")
+	cmd.Flags().DurationVar(&lifetime, "ttl", 24*time.Hour, "how long the token is valid; 0: it does not expire")
 	grants = grantFlags(cmd)
 	cmd.Flags().StringVar(&keyFile, "signing-key", "", "file with a private key; without it auth.secret signs")
 	cmd.Flags().StringVar(&keyID, "key-id", "", "id of the key (kid), for a server with several keys")
 	for _, name := range []string{"subject", "role"} {
 		if err := cmd.MarkFlagRequired(name); err != nil {
-			panic(err) // the flag is above
+			panic(err) // the flag is defined above
 		}
 	}
 	return cmd
 }
 
-// printToken signs a token with the key of a file, or with auth.secret without a file, and prints it.
+// printToken signs a token and prints it. The key is in keyFile, or is auth.secret if keyFile is empty.
 func printToken(cmd *cobra.Command, request token.Request, keyFile string) error {
 	cfg, err := loadConfig(cmd)
 	if err != nil {
@@ -100,17 +101,17 @@ func printToken(cmd *cobra.Command, request token.Request, keyFile string) error
 	return err
 }
 
-// grantFlags adds the flags for grants. grants returns nil if none of them is used.
+// grantFlags adds the flags for grants. The returned function returns nil if the user sets none of these flags.
 func grantFlags(cmd *cobra.Command) (grants func() (*identity.Grants, error)) {
 	var g identity.Grants
 	for _, flag := range []struct {
 		name, usage string
 		into        *[]string
 	}{
-		{"read", "see the queues that match this pattern, with their messages and groups", &g.Read},
+		{"read", "read the queues that match this pattern, with their messages and groups", &g.Read},
 		{"push", "push to the queues that match this pattern", &g.Push},
 		{"consume", "consume the queues that match this pattern, or QUEUE:GROUP", &g.Consume},
-		{"admin", "all of this, and configure and delete the queues that match this pattern", &g.Admin},
+		{"admin", "read, push and consume, and configure and delete the queues that match this pattern", &g.Admin},
 	} {
 		cmd.Flags().StringArrayVar(flag.into, flag.name, nil, flag.usage)
 	}
@@ -125,7 +126,7 @@ func grantFlags(cmd *cobra.Command) (grants func() (*identity.Grants, error)) {
 	}
 }
 
-// signingKey returns the key of a file, or auth.secret without a file.
+// signingKey returns the key in file, or auth.secret if file is empty.
 func signingKey(file string, cfg token.Config) (token.SigningKey, error) {
 	if file == "" {
 		if cfg.Secret == "" {
@@ -145,8 +146,9 @@ func newTokenInspectCmd() *cobra.Command {
 		Use:   "inspect [TOKEN]",
 		Short: "Print what a token says, and whether the server would accept it",
 		Long: `Print the header and the claims of a token, and whether a server with this
-configuration would accept it. Without an argument the token is read from standard input,
-so that it is not in the history of the shell. The exit code is 1 if it is refused.`,
+configuration would accept it. Without an argument, the command reads the token from
+standard input, so that the shell does not store it in its history. The exit code is 1 if
+the server would refuse the token.`,
 		Example: `  belfry token inspect < token.txt`,
 		Args:    cobra.MaximumNArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
@@ -170,7 +172,7 @@ so that it is not in the history of the shell. The exit code is 1 if it is refus
 	}
 }
 
-// tokenText returns the token of the argument or of standard input.
+// tokenText returns the token in args, or reads it from standard input.
 func tokenText(cmd *cobra.Command, args []string) (string, error) {
 	if len(args) == 1 {
 		return token.FromHeader(args[0]), nil
@@ -184,7 +186,7 @@ func tokenText(cmd *cobra.Command, args []string) (string, error) {
 	return token.FromHeader(strings.TrimSpace(string(read))), nil
 }
 
-// judge prints whether a server accepts the token, and returns an error if it does not.
+// judge prints that a server accepts the token, or returns an error if a server does not accept it.
 func judge(cmd *cobra.Command, text string) error {
 	cfg, err := loadConfig(cmd)
 	if err != nil {

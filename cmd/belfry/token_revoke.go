@@ -24,12 +24,12 @@ func newTokenRevokeCmd() *cobra.Command {
 		Use:   "revoke [TOKEN or ID]",
 		Short: "Make all servers refuse a token",
 		Long: `Make all servers refuse a token from now on. The argument is the token, or its id (claim
-jti), which the audit and "belfry token inspect" show. Without an argument the token is
-read from standard input. The servers hear of it at once, over the database. A server
-that has no connection to the database refuses the token after its reconnect.
+jti), which the audit and "belfry token inspect" show. Without an argument, the command
+reads the token from standard input. The database notifies the servers at once. A server
+without a connection to the database refuses the token after it connects again.
 
-A token without an id cannot be revoked. "belfry token create" gives each token one. An id
-is a text: one that has only digits is named in double quotes, as '"42"'.`,
+A token without an id cannot be revoked. "belfry token create" gives each token an id. Put
+an id that has only digits in double quotes: '"42"'.`,
 		Example: `  belfry token revoke 0198c7c2-5b1e-7c52-9b5b-0c8f7f4f6a10
   belfry token revoke < token.txt`,
 		Args: cobra.MaximumNArgs(1),
@@ -82,7 +82,7 @@ func newTokenRevokedCmd() *cobra.Command {
 	}
 }
 
-// number matches a JSON number. quotedNumber matches digits between double quotes.
+// number matches a JSON number. quotedNumber matches an integer between double quotes.
 var (
 	number       = regexp.MustCompile(`^-?\d+(\.\d+)?([eE][+-]?\d+)?$`)
 	quotedNumber = regexp.MustCompile(`^"(\d+)"$`)
@@ -93,12 +93,12 @@ func revocable(text string) (id string, err error) {
 	content, err := token.Read(text)
 	switch {
 	case err != nil && strings.Count(text, ".") == 2:
-		return "", errors.New("the token cannot be read: copy all of it, or name its id")
+		return "", errors.New("the token cannot be read: copy the complete token, or name its id")
 	case err != nil && (text == "" || !identity.Printable(text)):
 		return "", errors.New("name a token, or the id of a token")
 	case err != nil && number.MatchString(text):
-		return "", fmt.Errorf("%[1]s is a number, and the id of a token (claim jti) is a text: servers accept no token with the id %[1]s. "+
-			`For a token whose id is the text, name the token, or '"%[1]s"'`, text)
+		return "", fmt.Errorf("%[1]s is a number, but the id of a token (claim jti) is a text: servers accept no token whose id is a number. "+
+			`Name the token, or write the id as '"%[1]s"'`, text)
 	case err != nil:
 		return quotedNumber.ReplaceAllString(text, "$1"), nil
 	}
@@ -108,8 +108,8 @@ func revocable(text string) (id string, err error) {
 	return id, nil
 }
 
-// verifiedEnd returns when a token expires. It returns the zero time, so that the revocation is kept for ever, for an id
-// and for a token that the configuration does not accept. The claims of such a token may be forged.
+// verifiedEnd returns the expiry time of a token. For an id, and for a token that the configuration does not accept,
+// it returns the zero time, so that the revocation is kept for ever. The claims of a refused token may be forged.
 func verifiedEnd(cmd *cobra.Command, text string) (time.Time, error) {
 	cfg, err := loadConfig(cmd)
 	if err != nil {
@@ -126,7 +126,7 @@ func verifiedEnd(cmd *cobra.Command, text string) (time.Time, error) {
 	}
 	p, err := verifier.Verify(cmd.Context(), text)
 	if err != nil {
-		return time.Time{}, nil //nolint:nilerr // a token that this configuration does not accept is revoked too
+		return time.Time{}, nil //nolint:nilerr // revoke accepts such a token too
 	}
 	return p.ExpiresAt, nil
 }

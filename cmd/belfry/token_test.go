@@ -16,9 +16,9 @@ import (
 	"github.com/belfry-mq/belfry/test/pgtest"
 )
 
-// A token that create prints is accepted by inspect with the same configuration, and refused with
-// another one.
-func TestTokensAreMadeAndInspected(t *testing.T) {
+// inspect accepts a token that create printed with the same configuration. It refuses the token with another
+// configuration.
+func TestInspectAcceptsTokensOfTheSameConfiguration(t *testing.T) {
 	t.Parallel()
 	public, private, err := ed25519.GenerateKey(rand.Reader)
 	require.NoError(t, err)
@@ -51,7 +51,7 @@ func TestTokensAreMadeAndInspected(t *testing.T) {
 	}
 }
 
-// A token is revoked by its text or by its id, and listed with the time of its end.
+// revoke accepts the text of a token or its id. revoked lists both, and the expiry time of a token.
 func TestTokensAreRevoked(t *testing.T) {
 	t.Parallel()
 	dsn := pgtest.Database(t)
@@ -68,8 +68,8 @@ func TestTokensAreRevoked(t *testing.T) {
 	parts := strings.Split(made, ".")
 	code, _, stderr := belfry(t, "token", "revoke", made[1:], "--config", cfg, "--database-url", dsn)
 	require.Equal(t, 1, code)
-	require.Contains(t, stderr, "copy all of it")
-	// The end of a forged token does not count.
+	require.Contains(t, stderr, "copy the complete token")
+	// The expiry time in a forged token is ignored, so the revocation is kept for ever.
 	forged := base64.RawURLEncoding.EncodeToString([]byte(`{"jti":"forged","exp":1}`))
 	run("revoke", parts[0]+"."+forged+"."+parts[2])
 	listed := run("revoked")
@@ -90,11 +90,11 @@ func TestTokenCommandsSayWhatIsMissing(t *testing.T) {
 		{"token create --subject a --role root", 1, "it must be read-only, read-write or admin"},
 		{"token create --subject a --role admin --ttl 1ms", 1, "whole seconds"},
 		{"token create --subject a --role admin", 1, "set auth.secret"},
-		{"token create --subject a --role admin --consume a:", 1, `"a:" in consume is no pattern`},
+		{"token create --subject a --role admin --consume a:", 1, `"a:" in consume is not a pattern`},
 		{"token create --subject a --role admin --signing-key /nowhere", 1, "reading the signing key"},
 		{"token inspect nonsense", 1, "Invalid token format"},
 		{"token revoke abc", 1, "BELFRY_DATABASE_URL"},
-		{"token revoke 42", 1, `servers accept no token with the id 42. For a token whose id is the text, name the token, or '"42"'`},
+		{"token revoke 42", 1, `servers accept no token whose id is a number. Name the token, or write the id as '"42"'`},
 		{"token revoc", 2, `unknown command "revoc"`},
 	} {
 		code, _, stderr := belfry(t, strings.Fields(c.line)...)

@@ -20,7 +20,7 @@ import (
 
 const mark = "S3cr3t"
 
-// holder has secrets in the places that printers look at.
+// holder has a secret in each kind of field.
 type holder struct {
 	Plain   setting.Secret
 	Pointer *setting.Secret
@@ -70,7 +70,7 @@ func TestSecretIsNeverPrinted(t *testing.T) {
 	require.Equal(t, mark, s.Reveal())
 }
 
-// The runtime prints the value of a panic.
+// When a program panics with a Secret, the runtime prints the result of String.
 func TestPanicPrintsNoSecret(t *testing.T) {
 	t.Parallel()
 	defer func() {

@@ -7,7 +7,7 @@ import (
 	"time"
 )
 
-// Check returns nil if ok is true, and an error with this text otherwise.
+// Check returns nil if ok is true. Otherwise it returns an error with the formatted text.
 func Check(ok bool, format string, args ...any) error {
 	if ok {
 		return nil
@@ -40,7 +40,7 @@ func (Secret) String() string { return Hidden }
 // GoString returns ***.
 func (Secret) GoString() string { return Hidden }
 
-// Format writes *** for each verb that fmt passes on.
+// Format writes *** for every verb.
 func (Secret) Format(f fmt.State, _ rune) { _, _ = io.WriteString(f, Hidden) }
 
 // MarshalText returns ***. JSON and YAML use it too.

@@ -1,12 +1,13 @@
-// A consumer for Node 20 without a dependency. It prints the orders of the queue `orders`, as the group `mailer`.
+// A consumer for Node 20 without dependencies. It pops the queue `orders` as the group `mailer` and prints the
+// orders.
 import { setTimeout as pause } from 'node:timers/promises'
 
 const api = `${process.env.BELFRY_URL ?? 'http://localhost:6632'}/api/v1`
 const queue = 'orders'
 const group = 'mailer'
-const patience = 30_000 // a pop waits that many milliseconds for a message
+const patience = 30_000 // the milliseconds that a pop waits for a message
 
-// SIGINT and SIGTERM end the waiting pop. The message in work is finished first.
+// SIGINT and SIGTERM end the waiting pop. The program first finishes the message that it handles.
 const stopping = new AbortController()
 for (const name of ['SIGINT', 'SIGTERM']) process.once(name, () => stopping.abort())
 const stopped = stopping.signal
@@ -16,18 +17,18 @@ async function handle(order) {
   console.log(`mail to ${order.customer}: order ${order.id}`)
 }
 
-// pop returns the messages of one partition, in their order. It waits for them. `[]`: none arrived.
+// pop waits for messages of one partition and returns them in order. It returns `[]` if no message arrived in time.
 async function pop() {
   const query = new URLSearchParams({ consumerGroup: group, batch: 10, wait: true, timeout: patience })
   const answer = await fetch(`${api}/pop/queue/${encodeURIComponent(queue)}?${query}`, {
-    signal: AbortSignal.any([stopped, AbortSignal.timeout(patience + 10_000)]), // a dead connection ends too
+    signal: AbortSignal.any([stopped, AbortSignal.timeout(patience + 10_000)]), // also ends a pop on a dead connection
   })
   if (answer.status === 204) return []
   if (!answer.ok) throw new Error(`the pop was answered with ${answer.status}: ${await answer.text()}`)
   return (await answer.json()).messages
 }
 
-// ack reports what became of messages. A repeated report changes nothing, so it may be sent again.
+// ack sends the results of messages. A repeated ack changes nothing, so the program may send it again.
 async function ack(acknowledgments) {
   const answer = await fetch(`${api}/ack/batch`, {
     method: 'POST',
@@ -37,14 +38,14 @@ async function ack(acknowledgments) {
   })
   if (!answer.ok) throw new Error(`the ack was answered with ${answer.status}: ${await answer.text()}`)
   for (const { success, transactionId, error } of await answer.json()) {
-    if (!success) console.error(`${transactionId} is delivered again: ${error}`) // its lease was over
+    if (!success) console.error(`${transactionId} is delivered again: ${error}`) // the lease had expired
   }
 }
 
-// work handles messages in their order, up to the first that fails. That one is delivered again after 1 s, 2 s, 4 s, … and
-// at most a minute. When the retries of the queue are used up, it becomes a dead letter. Either way, `retry` for the next
-// message ends the lease, so any consumer of the group can receive the rest.
-// All messages have to be handled within the leaseTime of the queue, 5 minutes by default.
+// work handles messages in order, up to the first failure. The server delivers the failed message again after 1 s, 2
+// s, 4 s, and so on, at most 60 s. After the last retry of the queue, the message becomes a dead letter. `retry` for
+// the next message ends the lease, so any consumer of the group can receive the remaining messages.
+// The program must handle all messages within the leaseTime of the queue (default 5 minutes).
 async function work(messages) {
   const results = []
   let failed = false
@@ -73,7 +74,7 @@ async function repeat(action, signal) {
       return await action()
     } catch (error) {
       if (signal.aborted) throw error
-      console.error(`again in ${wait} ms: ${error.cause?.message ?? error.message}`)
+      console.error(`the program tries again in ${wait} ms: ${error.cause?.message ?? error.message}`)
       await pause(wait, undefined, { signal })
     }
   }
@@ -84,7 +85,7 @@ try {
     const messages = await repeat(pop, stopped)
     if (messages.length === 0) continue
     const results = await work(messages)
-    await repeat(() => ack(results), AbortSignal.timeout(60_000)) // also while stopping
+    await repeat(() => ack(results), AbortSignal.timeout(60_000)) // the program also sends the acks while it stops
   }
 } catch (error) {
   if (!stopped.aborted || error.name !== 'AbortError') throw error

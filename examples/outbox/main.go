@@ -1,5 +1,5 @@
-// Command outbox sells bells: it places orders and writes invoices. An order and its message are stored in one
-// transaction, so neither exists without the other. examples/README.md says how to run it.
+// Command outbox is a shop that sells bells. It places orders and writes invoices. One transaction stores an order
+// and its message, so both exist or neither exists. examples/README.md says how to run the command.
 package main
 
 import (
@@ -21,7 +21,7 @@ type order struct {
 	Customer string `json:"customer"`
 }
 
-// tables makes the tables of the shop, with two bells in stock.
+// tables creates the tables of the shop, and sets the stock to two bells.
 const tables = `
 CREATE TABLE IF NOT EXISTS orders (id bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY, customer text NOT NULL);
 CREATE TABLE IF NOT EXISTS invoice (order_id bigint PRIMARY KEY, customer text NOT NULL);
@@ -38,7 +38,7 @@ func main() {
 	}
 }
 
-// run places three orders for two bells, then writes invoices until ctx ends.
+// run places three orders although the stock has two bells, then writes invoices until ctx ends.
 func run(ctx context.Context, database, server string) error {
 	conn, err := pgx.Connect(ctx, database)
 	if err != nil {
@@ -56,8 +56,8 @@ func run(ctx context.Context, database, server string) error {
 	return bill(ctx, conn, server)
 }
 
-// place stores an order, pushes its message and takes a bell from the stock. If one of them fails, none is stored.
-// The transaction id of the message names the order, so a repeated push stores nothing.
+// place stores an order, pushes its message, and takes a bell from the stock. If one step fails, Postgres stores
+// nothing. The transaction id of the message contains the order id, so a repeated push stores nothing.
 func place(ctx context.Context, conn *pgx.Conn, customer string) error {
 	return pgx.BeginFunc(ctx, conn, func(tx pgx.Tx) error {
 		o := order{Customer: customer}
@@ -73,8 +73,8 @@ func place(ctx context.Context, conn *pgx.Conn, customer string) error {
 	})
 }
 
-// bill writes an invoice for each order. A message can be delivered twice, after a crash for example, so the second
-// invoice of an order changes nothing. When ctx ends, the invoice in work is finished and acknowledged.
+// bill writes an invoice for each order. A message can be delivered twice, for example after a crash. The second
+// invoice of an order changes nothing. When ctx ends, bill finishes and acknowledges the current invoice.
 func bill(ctx context.Context, conn *pgx.Conn, server string) error {
 	c, err := client.New(client.Config{URLs: []string{server}})
 	if err != nil {

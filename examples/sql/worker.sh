@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Runs worker.sql on the database DATABASE_URL until SIGTERM. psql sees notifications only after a statement, so the
-# script gives it an empty one five times a second, which reads no table. It pops only after a notification.
+# Runs worker.sql on the database DATABASE_URL until SIGTERM. psql reads notifications only after a statement. So the
+# script sends an empty statement, which reads no table, five times per second. It pops only after a notification.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")"
 
@@ -8,7 +8,7 @@ stopping=
 trap 'stopping=1' TERM INT
 coproc psql "${DATABASE_URL:?}" --no-psqlrc --set ON_ERROR_STOP=1 --quiet --tuples-only --no-align 2>&1
 exec 3<&"${COPROC[0]}" 4>&"${COPROC[1]}"
-trap '' PIPE # the end of psql is seen when its output ends
+trap '' PIPE # ask detects the end of psql at the end of its output
 
 # ask runs a statement and prints its output. It succeeds if a notification arrived.
 ask() {

@@ -1,14 +1,14 @@
--- A worker in SQL: it counts the orders of each customer. worker.sh runs it in psql, and calls the procedure whenever
--- there may be a message.
+-- A worker in SQL that counts the orders of each customer. worker.sh runs this file in psql. It calls the procedure
+-- whenever the queue may have a message.
 
 CREATE TABLE IF NOT EXISTS customer_orders (customer text PRIMARY KEY, orders bigint NOT NULL);
 
--- Registers the group in a transaction of its own: it locks the queue until the commit. The queue has to exist.
+-- Registers the group in a separate transaction, which locks the queue until its commit. The queue must exist.
 SELECT belfry.subscribe('orders', 'counter');
 
--- Handles the messages that are ready, then asks for a notification. The pop, the change and the ack of a message commit
--- together, so each order counts once. A failed message is delivered again after a second, and its partition waits. When
--- the retries of the queue are used up, the message becomes a dead letter.
+-- Handles the messages that are ready, then asks for a notification. The pop, the change and the ack of a message
+-- commit together, so each order counts once. A failed message is delivered again after 1 second, and its partition
+-- waits. After the last retry of the queue, the message becomes a dead letter.
 CREATE OR REPLACE PROCEDURE count_orders() LANGUAGE plpgsql AS $$
 DECLARE
     m record;

@@ -1,7 +1,7 @@
-// Package access holds who may do what, and who did it.
+// Package access contains the packages for authentication, authorization and the audit.
 //
-//   - identity is who makes a request, and what its grants allow.
+//   - identity describes who makes a request, and what the grants of the sender allow.
 //   - token reads, signs and revokes tokens.
 //   - certificate reads TLS certificates again when their files change.
-//   - audit writes and lists who changed what.
+//   - audit records and lists the changes of operators.
 package access

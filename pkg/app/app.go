@@ -22,29 +22,29 @@ import (
 	"github.com/belfry-mq/belfry/pkg/postgres/migrate"
 )
 
-// warmConnections is how many connections stay open while idle, so that the first requests after a
-// pause do not wait for one. Pushes, pops and acks at the same time use that many.
+// warmConnections is how many connections stay open while idle, so that the first requests after a pause need not connect.
+// Pushes, pops and acks at the same time use about this number of connections.
 const warmConnections = 4
 
-// proofPatience is how long the API stays closed for the first proof of the listener. Behind a pooler in
-// transaction mode there is none.
+// proofPatience is the longest time for which the API stays closed because the listener is not proven yet (see docs/design.md).
+// Behind a pooler in transaction mode the listener is never proven.
 const proofPatience = time.Second
 
-// A step of the start is tried startTries times, with startPause in between, while database.start_timeout lasts.
-// A connection for the migration has leastConnect, also at the end of that time.
+// The server tries each step of the start up to startTries times within database.start_timeout, and pauses for startPause between
+// two tries. The attempt to connect for the migration gets at least leastConnect, even at the end of database.start_timeout.
 const (
 	startTries   = 5
 	startPause   = 200 * time.Millisecond
 	leastConnect = time.Second
 )
 
-// drainTimeout bounds the last flushes of a stop. Each flush has a timeout of its own, so only a
-// database that is down makes the drain take this long.
+// drainTimeout bounds the last flushes of a stop. Each flush has a timeout too, so the drain takes this long only if the database
+// is down.
 const drainTimeout = 15 * time.Second
 
-// Run serves until ctx ends, then stops in order and returns nil. It listens at once, and answers 503
-// until it calls ready with the address. An error means that the server could not start, or that a
-// part of it failed. In every case all resources are released.
+// Run serves until ctx ends, then stops in order and returns nil. Run listens at once. It answers requests with 503 until it
+// calls ready with the address of the server. Run returns an error if the server could not start, or if a part of the server
+// failed. In every case Run releases all resources.
 func Run(ctx context.Context, cfg config.Config, log *zap.Logger, ready func(addr net.Addr)) error {
 	defer holdHeap()()
 	pool, err := postgres.Open(ctx, cfg.Database, "belfry", warmConnections)
@@ -92,7 +92,7 @@ func logAddresses(log *zap.Logger, ln httpapi.Listeners, tls bool) {
 	log.Info("listening", fields...)
 }
 
-// warnOpen logs that requests need no token on a port that others may reach.
+// warnOpen logs a warning if requests need no token on a port that other machines may reach.
 func warnOpen(log *zap.Logger, addr net.Addr, cfg config.Config) {
 	tcp, err := net.ResolveTCPAddr("tcp", addr.String())
 	if err == nil && !tcp.IP.IsLoopback() && !authenticated(cfg) {
@@ -133,7 +133,7 @@ func (b builder) start(ctx context.Context) error {
 	return b.build(ctx)
 }
 
-// retry calls a step of the start again if a connection breaks. The database may go away at any instant.
+// retry repeats a step of the start if a connection to the database breaks.
 func (b builder) retry(ctx context.Context, failed string, step func() error) error {
 	for tries := 1; ; tries++ {
 		err := step()
@@ -148,8 +148,8 @@ func (b builder) retry(ctx context.Context, failed string, step func() error) er
 	}
 }
 
-// run starts the background work and opens the API, and stops all of it in order. serve returns when
-// the server has stopped.
+// run starts the background work and opens the API. When ctx ends or a part fails, it stops everything in order. serve returns
+// when the server has stopped.
 func (p *parts) run(ctx context.Context, serve func() error, log *zap.Logger, ready func()) error {
 	// Background work outlives ctx: it ends after the last request.
 	background, endBackground := context.WithCancel(context.WithoutCancel(ctx))
@@ -187,12 +187,12 @@ func (p *parts) run(ctx context.Context, serve func() error, log *zap.Logger, re
 	}
 	p.server.Drain()
 	select {
-	case <-time.After(delay): // load balancers notice
+	case <-time.After(delay): // load balancers send no new requests
 	case <-workFailed.Done():
 	case <-peersFailed.Done():
 	}
 	p.hub.Stop()
-	p.server.EndStreams() // before the waits of their pops end
+	p.server.EndStreams() // the streams must end before the dispatcher ends their waiting pops
 	p.dispatcher.Stop()
 	if p.dashboard != nil {
 		p.dashboard.Close()
@@ -209,9 +209,9 @@ func (p *parts) run(ctx context.Context, serve func() error, log *zap.Logger, re
 	return nil
 }
 
-// warm makes the first requests as fast as later ones: it prepares the connections to the database, and
-// waits until the listener is proven, so that waiting requests do not poll. A failure is logged: the
-// server is only slower then.
+// warm prepares the connections to the database, and waits until the listener is proven, so that waiting requests need not poll.
+// So the first requests are as fast as later requests. If warm fails, the first requests are only slower, so warm logs the
+// failure.
 func (p *parts) warm(ctx context.Context, log *zap.Logger) {
 	began := time.Now()
 	if err := p.verbs.Warm(ctx); err != nil {
@@ -244,14 +244,14 @@ func prepareSchema(ctx context.Context, cfg postgres.Config, connectTimeout time
 	return nil
 }
 
-// advanceIDs ensures that no id is assigned twice.
+// advanceIDs moves the id sequences past the ids in use, so that no id is assigned twice.
 func advanceIDs(ctx context.Context, pool *postgres.Pool, log *zap.Logger) error {
 	ctx, cancel := pool.Bounded(ctx)
 	defer cancel()
 	return inbox.AdvanceIDs(ctx, pool, log)
 }
 
-// ended drops an error that the end of ctx caused.
+// ended returns nil if ctx has ended. Otherwise it returns err.
 func ended(ctx context.Context, err error) error {
 	if ctx.Err() != nil {
 		return nil
@@ -259,7 +259,7 @@ func ended(ctx context.Context, err error) error {
 	return err
 }
 
-// hostname names this instance in the traces that it stores.
+// hostname returns the name of this instance in the traces that it stores.
 func hostname() string {
 	name, err := os.Hostname()
 	if err != nil {
@@ -268,13 +268,13 @@ func hostname() string {
 	return name
 }
 
-// heapFloor is how much further than Go's own rule the heap may grow before a collection. Without it
-// a server with a heap of a few megabytes collects many times a second under load, on cores that
-// Postgres could use.
+// heapFloor is the size of a block that makes garbage collections rarer. By default, the program may then allocate heapFloor more
+// bytes between two collections. Without this block, a server with a heap of a few megabytes collects many times a second under
+// load, and takes CPU time from Postgres.
 const heapFloor = 32 << 20
 
-// holdHeap raises the target of the heap by heapFloor until release is called. The block is never
-// written, so it costs address space and no memory. A memory limit (GOMEMLIMIT) still holds.
+// holdHeap keeps a block of heapFloor bytes alive until release is called. The block is never written, so it costs address space
+// and no memory. A memory limit (GOMEMLIMIT) still applies.
 func holdHeap() (release func()) {
 	block := make([]byte, heapFloor)
 	return func() { runtime.KeepAlive(block) }

@@ -16,7 +16,7 @@ import (
 
 func TestMain(m *testing.M) { pgtest.Main(m) }
 
-// A connection that breaks while a server starts ends no start.
+// The start of a server continues after a connection to the database breaks.
 func TestASessionThatEndsDoesNotEndTheStart(t *testing.T) {
 	t.Parallel()
 	cfg := postgres.DefaultConfig()

@@ -12,6 +12,8 @@ import (
 
 	"github.com/belfry-mq/belfry/config"
 	"github.com/belfry-mq/belfry/pkg/access/audit"
+	"github.com/belfry-mq/belfry/pkg/access/provider"
+	"github.com/belfry-mq/belfry/pkg/access/rights"
 	"github.com/belfry-mq/belfry/pkg/access/token"
 	"github.com/belfry-mq/belfry/pkg/client/api"
 	"github.com/belfry-mq/belfry/pkg/dashboard"
@@ -35,6 +37,7 @@ import (
 	"github.com/belfry-mq/belfry/pkg/insight/live"
 	"github.com/belfry-mq/belfry/pkg/insight/problem"
 	"github.com/belfry-mq/belfry/pkg/insight/stats"
+	"github.com/belfry-mq/belfry/pkg/insight/totals"
 	"github.com/belfry-mq/belfry/pkg/insight/trace"
 	"github.com/belfry-mq/belfry/pkg/postgres"
 	"github.com/belfry-mq/belfry/pkg/postgres/listen"
@@ -42,7 +45,7 @@ import (
 	"github.com/belfry-mq/belfry/pkg/queue"
 )
 
-// maxUrgentConnections bounds the connections for woken pops.
+// maxUrgentConnections is the maximum number of connections for woken pops.
 const maxUrgentConnections = 1000
 
 // parts are the packages of a running server.
@@ -62,7 +65,7 @@ type parts struct {
 	server *httpapi.Server
 	// dashboard is nil if dashboard.enabled is false.
 	dashboard *dashboard.Dashboard
-	// api is what the server uses once it is open.
+	// api has the dependencies of the API, which the server uses after the API has opened.
 	api        httpapi.Deps
 	drainDelay time.Duration
 	// runs are further background work.
@@ -86,10 +89,12 @@ type builder struct {
 	bus  *events.Bus
 	reg  *prometheus.Registry
 	log  *zap.Logger
-	// counts are what this instance did, for the history.
+	// counts record what this instance does, for the history.
 	counts *history.Recorder
-	// changes say when the figures of the dashboard may have changed.
+	// changes tell the dashboard that its figures may have changed.
 	changes *source.Changes
+	// totals count the messages of all queues and groups when somebody looks.
+	totals *totals.Counter
 	// startUntil is the end of database.start_timeout.
 	startUntil time.Time
 	// addr is where the server listens.
@@ -110,8 +115,8 @@ func warn(cfg *config.Config, log *zap.Logger) {
 // newBuilder returns a builder without packages. The caller closes it.
 func newBuilder(cfg config.Config, pool *postgres.Pool, server *httpapi.Server, reg *prometheus.Registry, log *zap.Logger) builder {
 	return builder{
-		parts: &parts{server: server, drainDelay: cfg.HTTP.DrainDelay},
-		cfg:   cfg, pool: pool, bus: &events.Bus{}, reg: reg, log: log, startUntil: time.Now().Add(cfg.Database.StartTimeout),
+		parts: &parts{server: server, drainDelay: cfg.HTTP.DrainDelay}, totals: totals.New(pool, cfg.Problems.LateAfter),
+		cfg: cfg, pool: pool, bus: &events.Bus{}, reg: reg, log: log, startUntil: time.Now().Add(cfg.Database.StartTimeout),
 	}
 }
 
@@ -144,7 +149,7 @@ func (b builder) build(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	auth, err := b.authenticator(ctx)
+	auth, signIn, err := b.authenticator(ctx)
 	if err != nil {
 		return err
 	}
@@ -164,21 +169,21 @@ func (b builder) build(ctx context.Context) error {
 	b.buildSweeper()
 	registerGauges(b.reg, b.pool, b.parts, b.log)
 	b.reg.MustRegister(lateness(b.operator.Lateness, b.cfg.Problems.LateAfter), inboxCounts(b.sequencer.Counts))
-	groups := stats.NewGroups(b.pool, b.cfg.Problems.LateAfter)
+	groups := stats.NewGroups(b.pool)
 	b.api = httpapi.Deps{
-		Auth: auth, Pusher: pushes, Spool: pushes, Verbs: b.verbs, Popper: b.dispatcher, Catalog: b.operator, GroupWriter: b.operator,
-		GroupReader: groups, Progress: groups, Resources: stats.New(b.pool), Queues: stats.New(b.pool),
-		Problems: problem.New(b.pool, b.cfg.Problems), LateAfter: b.cfg.Problems.LateAfter,
+		Auth: auth, Rights: rights.New(b.pool, b.cfg.Auth), Pusher: pushes, Spool: pushes, Verbs: b.verbs, Popper: b.dispatcher, Catalog: b.operator, GroupWriter: b.operator,
+
+		GroupReader: groups, Progress: groups, Resources: stats.New(b.pool), Queues: stats.New(b.pool), Totals: b.totals, Problems: problem.New(b.pool, b.cfg.Problems),
 		History: history.NewReader(b.pool, b.writer, b.hub.Unwritten), Live: stats.New(b.pool), Pool: b.connections,
 		DeadLetters: deadletter.New(b.pool, sealer, b.bus, b.log), Traces: trace.New(b.pool, sealer, hostname()),
 		Audit: audit.NewLog(b.pool, b.log), Texts: b.pool, Confirm: b.pool.Confirm, Owners: owners{catalog.NewOwners(b.pool), b.verbs}, Streams: stream.New(b.pool), MaxQueueMetrics: b.cfg.Metrics.MaxQueues, Switches: switches, Explainer: explain.New(b.pool, b.cfg.Retention.Completed), Doctor: b.doctor(sealer, pushes),
 		Attachments: attach.NewLister(b.pool), Rejections: inbox.NewRejections(b.pool),
 		Events: b.hub, Listener: b.listenerState, Inbox: b.inboxState, Flushes: storeMetrics.Flushes, Defaults: b.cfg.Defaults,
 	}
-	return b.buildDashboard(auth)
+	return b.buildDashboard(auth, signIn)
 }
 
-// owners finds the queues of what a request names by an id.
+// owners finds the queues of the objects that a request names by an id.
 type owners struct {
 	*catalog.Owners
 	*store.Store
@@ -193,21 +198,27 @@ func (b builder) buildSweeper() {
 	b.sweeper = sweep.New(b.pool, cfg, b.bus, sweep.NewMetrics(b.reg, b.counts), b.log)
 }
 
-// authenticator returns what verifies tokens, or nil if auth.enabled is false.
-func (b builder) authenticator(ctx context.Context) (httpapi.Authenticator, error) {
+// authenticator returns the verifier of tokens, or nil if auth.enabled is false. It also returns the sign-in with an identity
+// provider, or nil if auth.client_id is empty.
+func (b builder) authenticator(ctx context.Context) (httpapi.Authenticator, dashboard.Provider, error) {
 	if !b.cfg.Auth.Enabled {
-		return nil, nil
+		return nil, nil, nil
 	}
 	revocations := token.NewWatcher(b.pool, b.log)
 	if err := b.retry(ctx, "reading the revoked tokens failed; it will be retried", func() error { return revocations.Load(ctx) }); err != nil {
-		return nil, err
+		return nil, nil, err
 	}
 	b.bus.Subscribe(revocations)
 	b.runs = append(b.runs, revocations.Run)
-	return token.New(ctx, b.cfg.Auth, revocations, b.log)
+	verifier, err := token.New(ctx, b.cfg.Auth, revocations, b.log)
+	if err != nil || b.cfg.Auth.ClientID == "" {
+		return verifier, nil, err
+	}
+	signIn, err := provider.New(b.cfg.Auth, verifier, b.log)
+	return verifier, signIn, err
 }
 
-// buildSwitches constructs what knows the switches for maintenance.
+// buildSwitches constructs the watcher of the maintenance switches, which pause pushes and pops.
 func (b builder) buildSwitches(ctx context.Context) (*maintenance.Watcher, error) {
 	switches := maintenance.NewWatcher(b.pool, b.log)
 	switches.OnChange = b.hub.MaintenanceChanged
@@ -220,7 +231,7 @@ func (b builder) buildSwitches(ctx context.Context) (*maintenance.Watcher, error
 	return switches, nil
 }
 
-// buildListener constructs the two directions to the other instances.
+// buildListener constructs the listener and the sender, which connect this instance to the others.
 func (b builder) buildListener() (err error) {
 	url := b.cfg.Database.DirectURL().Reveal()
 	b.instance = queue.NewID()
@@ -234,7 +245,7 @@ func (b builder) buildListener() (err error) {
 	return err
 }
 
-// buildWaiters constructs what serves waiting requests and SQL waiters.
+// buildWaiters constructs the dispatcher of waiting requests and the watcher of SQL waiters.
 func (b builder) buildWaiters(intents *dispatch.Intents, metrics *dispatch.Metrics, paused func() <-chan struct{}, auth httpapi.Authenticator) {
 	tracker := readiness.New(b.cfg.Dispatch.FallbackInterval)
 	b.closers = append(b.closers, tracker.Close)
@@ -282,8 +293,8 @@ func (b builder) openUrgent(ctx context.Context) (*pgxpool.Pool, error) {
 	return pool.Pool, nil
 }
 
-// open opens one more pool. A broken connection may have lost a wake, so the pool shares the losses
-// of the main pool.
+// open opens one more pool. Like the main pool, this pool reports each broken connection, because a wake may be lost with the
+// connection.
 func (b builder) open(ctx context.Context, cfg postgres.Config, name string, warm int32) (*postgres.Pool, error) {
 	pool, err := b.pool.OpenRelated(ctx, cfg, name, warm)
 	if err != nil {
@@ -293,7 +304,7 @@ func (b builder) open(ctx context.Context, cfg postgres.Config, name string, war
 	return pool, nil
 }
 
-// inboxState returns what the dispatcher status shows of the inbox.
+// inboxState returns the state of the inbox for the status of the dispatcher.
 func (p *parts) inboxState(ctx context.Context) (api.Inbox, error) {
 	found, err := p.sequencer.Counts(ctx)
 	if err != nil {
@@ -305,7 +316,7 @@ func (p *parts) inboxState(ctx context.Context) (api.Inbox, error) {
 	}, err
 }
 
-// listenerState returns what the status of the dispatcher shows of the listener.
+// listenerState returns the state of the listener for the status of the dispatcher.
 func (p *parts) listenerState() httpapi.ListenerState {
 	state, proof := p.listener.State()
 	return httpapi.ListenerState{

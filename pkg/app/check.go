@@ -15,8 +15,9 @@ import (
 	"github.com/belfry-mq/belfry/pkg/postgres"
 )
 
-// Check returns a *config.Error that lists what makes Run refuse valid settings before it talks to the database: URLs
-// that cannot be read, and files and addresses that this machine lacks. A port may be in use.
+// Check finds valid settings with which Run fails before it calls the database: URLs that cannot be parsed, and files and
+// addresses that this machine does not have. Check returns a *config.Error that lists the problems. Check does not detect a port
+// that is in use.
 func Check(ctx context.Context, cfg config.Config) error {
 	problems := []error{
 		checkURL("database.url", cfg.Database.URL), checkURL("database.listen_url", cfg.Database.ListenURL),
@@ -32,7 +33,7 @@ func Check(ctx context.Context, cfg config.Config) error {
 	return config.Refuse(errors.Join(problems...))
 }
 
-// checkURL accepts no URL.
+// checkURL returns an error if a URL cannot be parsed. An empty URL is valid.
 func checkURL(key string, url setting.Secret) error {
 	if url == "" {
 		return nil
@@ -43,7 +44,7 @@ func checkURL(key string, url setting.Secret) error {
 	return nil
 }
 
-// checkHost listens for a moment on any port of the host of an address.
+// checkHost returns an error if this machine cannot listen on the host of an address. It listens on a free port for a moment.
 func checkHost(ctx context.Context, key, addr string) error {
 	host, _, err := net.SplitHostPort(addr)
 	if err != nil {

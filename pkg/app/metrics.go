@@ -20,7 +20,7 @@ type droppingCore struct {
 	dropped func() int64
 }
 
-// CountDropped returns a core for the log of Run, which then counts the lines that the log has dropped as
+// CountDropped returns a core for the log that the caller gives to Run. Run then exports dropped as the metric
 // belfry_log_dropped_total.
 func CountDropped(core zapcore.Core, dropped func() int64) zapcore.Core {
 	return droppingCore{core, dropped}
@@ -29,7 +29,7 @@ func CountDropped(core zapcore.Core, dropped func() int64) zapcore.Core {
 const (
 	// scrapeTimeout bounds a query that a scrape makes.
 	scrapeTimeout = 2 * time.Second
-	// scrapeAge is how long scrapes share what a query found. Everybody may scrape, so their number costs no queries.
+	// scrapeAge is how long scrapes share the result of a query. Anybody may scrape, so more scrapes must not cause more queries.
 	scrapeAge = time.Second
 )
 
@@ -79,16 +79,16 @@ func registerGauges(reg *prometheus.Registry, pool *postgres.Pool, p *parts, log
 		func() float64 { return float64(p.sender.Stats.EntriesOut.Load()) })
 }
 
-// scraped are gauges that one query reads for all scrapes of scrapeAge. If the database does not answer, these scrapes
-// have no such metrics: /health and the error counters show that the database is down.
+// scraped are gauges whose values one query reads for all scrapes within scrapeAge. If the database does not answer, these
+// scrapes lack the gauges. /health and the error counters then show that the database is down.
 type scraped struct {
 	gauges []*prometheus.Desc
 	// read returns the values of the gauges, in their order.
 	read func(context.Context) ([]float64, error)
 
 	mu     sync.Mutex
-	next   time.Time // nothing is read before
-	values []float64 // nil after an error
+	next   time.Time // the values are read again at this time
+	values []float64 // nil if the latest query failed
 }
 
 func (s *scraped) Describe(descriptions chan<- *prometheus.Desc) {
@@ -97,7 +97,7 @@ func (s *scraped) Describe(descriptions chan<- *prometheus.Desc) {
 	}
 }
 
-// Collect blocks for a query, of this or of another scrape.
+// Collect may block while this scrape or another scrape queries the database.
 func (s *scraped) Collect(samples chan<- prometheus.Metric) {
 	for i, value := range s.latest() {
 		samples <- prometheus.MustNewConstMetric(s.gauges[i], prometheus.GaugeValue, value)

@@ -14,8 +14,8 @@ import (
 	"github.com/belfry-mq/belfry/pkg/engine/catalog"
 )
 
-// However many scrapes come, one query a second answers them, also while the database does not answer.
-func TestScrapesShareOneReadingASecond(t *testing.T) {
+// Any number of scrapes causes at most one query a second, even while the database does not answer.
+func TestScrapesShareOneQueryASecond(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		var reads int

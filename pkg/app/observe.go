@@ -22,41 +22,45 @@ import (
 	"github.com/belfry-mq/belfry/pkg/insight/doctor"
 	"github.com/belfry-mq/belfry/pkg/insight/history"
 	"github.com/belfry-mq/belfry/pkg/insight/live"
+	"github.com/belfry-mq/belfry/pkg/insight/totals"
 	"github.com/belfry-mq/belfry/pkg/process/events"
 	"github.com/belfry-mq/belfry/pkg/queue"
 )
 
-// buildDashboard constructs the dashboard. It calls the API as a client does. auth may be nil.
-func (b builder) buildDashboard(auth httpapi.Authenticator) (err error) {
+// buildDashboard constructs the dashboard, which calls the API like a client. auth and signIn may be nil.
+func (b builder) buildDashboard(auth httpapi.Authenticator, signIn dashboard.Provider) (err error) {
 	if !b.cfg.Dashboard.Enabled {
 		return nil
 	}
 	b.bus.Subscribe(dashboardEvents{changes: b.changes})
 	b.dashboard, err = dashboard.New(b.cfg.Dashboard, dashboard.Deps{
-		API: b.server.Handler(), Auth: auth, Changes: b.changes, Watch: (&eventWatch{hub: b.hub}).run, Version: Version(), Log: b.log, Memory: b.server.Inflight(),
+		API: b.server.Handler(), Auth: auth, Provider: signIn, Changes: b.changes, Watch: (&eventWatch{hub: b.hub, totals: b.totals}).run,
+		Version: Version(), Log: b.log, Memory: b.server.Inflight(),
 	})
 	b.api.Dashboard = b.dashboard
 	return err
 }
 
-// eventWatch watches the events of all instances for the dashboard.
+// eventWatch watches the events of all instances and the totals for the dashboard.
 type eventWatch struct {
-	hub *live.Hub
-	mu  sync.Mutex
-	// last is the id of the latest event. Under mu.
+	hub    *live.Hub
+	totals *totals.Counter
+	mu     sync.Mutex
+	// last is the id of the latest event. mu guards it.
 	last string
 }
 
-// run calls changed for each event that changes a figure, until ctx ends or the server stops. It goes on
-// after the latest event of the run before.
+// run calls changed for each event that changes a figure, and when the totals differ from what a page got. It continues after
+// the latest event of the previous run. It returns when ctx ends or the server stops.
 func (e *eventWatch) run(ctx context.Context, changed func()) error {
-	e.mu.Lock() // until the run before has ended
+	e.mu.Lock() // waits until the previous run has ended
 	defer e.mu.Unlock()
 	w, err := e.hub.Watch(live.Filter{Audit: true}, e.last)
 	if err != nil {
 		return err
 	}
 	defer w.Close()
+	defer e.totals.Watch(changed)()
 	for event := range w.Events(ctx) {
 		if event.ID != "" {
 			e.last = event.ID
@@ -68,18 +72,18 @@ func (e *eventWatch) run(ctx context.Context, changed func()) error {
 	return nil
 }
 
-// changesFigures reports whether a page may show something else after an event.
+// changesFigures reports whether an event may change what a page shows.
 func changesFigures(e *live.Event) bool {
 	switch data := e.Data.(type) {
-	case api.Snapshot: // what other instances did before they knew of the watch is in no event
+	case api.Snapshot: // other instances sent no events before they knew of the watch
 		return len(data.Instances) > 1
-	case api.Rates: // an idle second
+	case api.Rates: // the event of a second without traffic has no queues
 		return len(data.Queues) > 0
 	}
 	return true
 }
 
-// dashboardEvents passes on to the dashboard that figures may have changed.
+// dashboardEvents tells the dashboard that its figures may have changed.
 type dashboardEvents struct {
 	events.Nop
 	changes *source.Changes
@@ -106,7 +110,7 @@ func (d dashboardEvents) OnInbox() { d.changes.Changed() }
 // OnSetting implements events.Handler.
 func (d dashboardEvents) OnSetting() { d.changes.Changed() }
 
-// buildHistory constructs what writes the counts of this instance.
+// buildHistory constructs the writer of the counts of this instance.
 func (b builder) buildHistory() {
 	b.bus.Subscribe(b.counts)
 	if !b.cfg.History.Enabled {
@@ -125,7 +129,7 @@ func (b builder) connections() (size, idle, active int64) {
 	return int64(now.TotalConns()), int64(now.IdleConns()), int64(now.AcquiredConns())
 }
 
-// parked returns how many requests wait for a queue by name.
+// parked returns how many requests wait for each queue and group. Pops by tags do not count.
 func (p *parts) parked() map[history.Key]int64 {
 	waiting := map[history.Key]int64{}
 	for _, g := range p.dispatcher.WaitingGroups() {
@@ -136,7 +140,7 @@ func (p *parts) parked() map[history.Key]int64 {
 	return waiting
 }
 
-// portOf returns the port of a listener; 0: it has none.
+// portOf returns the port of a listener, or 0 if its address has no port.
 func portOf(addr net.Addr) int {
 	_, text, _ := net.SplitHostPort(addr.String())
 	port, err := strconv.Atoi(text)
@@ -146,7 +150,7 @@ func portOf(addr net.Addr) int {
 	return port
 }
 
-// buildHub constructs what collects the events for watchers.
+// buildHub constructs the hub, which collects the events for watchers.
 func (b builder) buildHub() {
 	b.hub = live.New(live.Deps{
 		Instance: b.instance, Host: hostname(), Reader: live.NewDatabase(b.pool, audit.NewLog(b.pool, b.log)), LateAfter: b.cfg.Problems.LateAfter, Counts: b.counts, Send: b.sender.SendLive,
@@ -175,11 +179,11 @@ func (p *parts) waitingByQueue() map[string]int {
 	return byQueue
 }
 
-// spareConnections are the connections of an instance beyond its pools: the listener, the sender, the
-// health check, the sleeping sequencer, and a short one of migrations and checks.
+// spareConnections are the connections of an instance beyond its pools: the listener, the sender, the health check, the sleeping
+// sequencer, and a short-lived connection for migrations and checks.
 const spareConnections = 5
 
-// DoctorConfig returns what a doctor examines with these settings, without a server.
+// DoctorConfig returns the configuration of a doctor that examines these settings without a server.
 func DoctorConfig(cfg config.Config, sealer *seal.Sealer) doctor.Config {
 	perInstance := int64(cfg.Database.PoolSize) + inbox.Connections + spareConnections
 	if cfg.Dispatch.UsePriorityDispatch {
@@ -193,7 +197,7 @@ func DoctorConfig(cfg config.Config, sealer *seal.Sealer) doctor.Config {
 	}
 }
 
-// doctor returns what examines the database and this server.
+// doctor returns the doctor that examines the database and this server.
 func (b builder) doctor(sealer *seal.Sealer, pushes *spool.Spool) *doctor.Doctor {
 	examined := DoctorConfig(b.cfg, sealer)
 	listener := b.listener

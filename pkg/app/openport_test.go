@@ -12,8 +12,9 @@ import (
 	"github.com/belfry-mq/belfry/config"
 )
 
-// A start without tokens on a port that others reach is a warning with the two ways out.
-func TestAStartThatIsOpenToAllIsAWarning(t *testing.T) {
+// If requests need no token on a port that other machines can reach, the server logs a warning. The warning names two remedies:
+// tokens, and a port that only this machine can reach.
+func TestAnOpenPortCausesAWarning(t *testing.T) {
 	t.Parallel()
 	required, optional, tokens := config.Default(), config.Default(), config.Default()
 	required.HTTP.TLSClientCAFile, required.HTTP.TLSClientAuth = "/ca", "required"

@@ -11,21 +11,21 @@ type inboundEvents struct {
 	bus *events.Bus
 	// reportLostWake reports that a wake may have been lost.
 	reportLostWake func()
-	// doubtConnections reports that connections of the pools may be lost too.
+	// doubtConnections reports that connections of the pools may be broken too.
 	doubtConnections func()
-	// groupsOf returns the groups of a queue for which requests may wait here.
+	// groupsOf returns the groups of a queue for which requests may wait on this instance.
 	groupsOf func(queueKey int64) []int64
 	hub      hub
 }
 
-// hub is what collects the events for watchers.
+// hub collects the events for watchers.
 type hub interface {
 	ListenerChanged(state string)
 	Heard(payload string)
 	PeerLeft(instance queue.ID)
 }
 
-// callbacks returns what the listener calls.
+// callbacks returns the functions that the listener calls.
 func (in inboundEvents) callbacks() listen.Callbacks {
 	return listen.Callbacks{
 		OnReady:   in.ready,
@@ -39,7 +39,7 @@ func (in inboundEvents) callbacks() listen.Callbacks {
 		OnLook: func(reason string) { in.bus.Resync(reason, events.Peer) },
 		OnState: func(state listen.State) {
 			if state == listen.StateReconnecting {
-				in.doubtConnections() // before the requests look
+				in.doubtConnections() // before the resync makes the requests probe
 			}
 			// Waiting requests poll more often while notifications are not known to arrive.
 			in.bus.Resync("the listener is "+string(state), events.Peer)
@@ -55,8 +55,8 @@ func (in inboundEvents) callbacks() listen.Callbacks {
 	}
 }
 
-// ready publishes what became ready. For a partition that became ready for several groups, these are the
-// groups that this instance knows. A notification without an instance is from a SQL session.
+// ready publishes what became ready. If a notification names only the queue of a partition, ready publishes the partition for
+// each group that this instance knows. A notification without an instance is from a SQL session.
 func (in inboundEvents) ready(n listen.Notification) {
 	origin := events.Peer
 	if n.Instance.IsZero() {

@@ -59,7 +59,7 @@ func TestInboundPublishesWhatTheListenerHears(t *testing.T) {
 		hear func(listen.Callbacks)
 		want []event
 		lost int
-		// doubt is how often the connections of the pools are doubted.
+		// doubt is how often the connections of the pools are reported as possibly broken.
 		doubt int
 	}{
 		"a notification of a peer": {
@@ -94,7 +94,7 @@ func TestInboundPublishesWhatTheListenerHears(t *testing.T) {
 			want: []event{{kind: "resync", text: "a peer fell silent", from: events.Peer}},
 			lost: 1,
 		},
-		"a state": {
+		"a new state of the listener": {
 			hear: func(l listen.Callbacks) { l.OnState(listen.State("degraded")) },
 			want: []event{{kind: "resync", text: "the listener is degraded", from: events.Peer}, {kind: "listener changed"}},
 		},
@@ -103,11 +103,11 @@ func TestInboundPublishesWhatTheListenerHears(t *testing.T) {
 			want:  []event{{kind: "resync", text: "the listener is reconnecting", from: events.Peer}, {kind: "listener changed"}},
 			doubt: 1,
 		},
-		"what another instance tells the watchers": {
+		"events of another instance for the watchers": {
 			hear: func(l listen.Callbacks) { l.OnLive("{}"); l.OnPeerLeft(queue.NewID()) },
 			want: []event{{kind: "live", text: "{}"}, {kind: "peer left"}},
 		},
-		"garbage, or a resync of a peer": { // no wake is missing
+		"garbage, or a resync of a peer": { // no wake is lost
 			hear: func(l listen.Callbacks) { l.OnLook("garbage") },
 			want: []event{{kind: "resync", text: "garbage", from: events.Peer}},
 		},

@@ -80,18 +80,18 @@ func assertNoError(t *testing.T, err error) bool {
 	return err == nil
 }
 
-// The error of a server that cannot start shows no secret either.
+// The start error and the log of a server show no secret.
 func TestStartErrorsShowNoSecret(t *testing.T) {
 	t.Parallel()
 	for name, edit := range map[string]func(*config.Config){
 		"invalid URL":   func(cfg *config.Config) { cfg.Database.URL = "postgres://u:" + mark + "@h:port/d" },
 		"invalid pairs": func(cfg *config.Config) { cfg.Database.URL = "host=h password='" + mark },
-		"no form":       func(cfg *config.Config) { cfg.Database.URL = mark },
+		"neither form":  func(cfg *config.Config) { cfg.Database.URL = mark },
 		"unescaped":     func(cfg *config.Config) { cfg.Database.URL = "postgres://u:" + mark + "/x@h/d" },
 		"unknown mode":  func(cfg *config.Config) { cfg.Database.URL = "postgres://u:" + mark + "@h/d?sslmode=x" },
 		"password":      func(cfg *config.Config) { cfg.Database.URL = "postgres://h/d?sslmode=x&sslpassword=" + mark },
 		"two words":     func(cfg *config.Config) { cfg.Database.URL = "host=h password=a " + mark + " dbname=d" },
-		"a fraction":    func(cfg *config.Config) { cfg.Database.URL = "host=h connect_timeout=" + mark },
+		"no number":     func(cfg *config.Config) { cfg.Database.URL = "host=h connect_timeout=" + mark },
 		"no server":     func(cfg *config.Config) { cfg.Database.URL = "postgres://u:" + mark + "@127.0.0.1:1/d" },
 	} {
 		var out bytes.Buffer

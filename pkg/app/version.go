@@ -5,7 +5,7 @@ import "runtime/debug"
 // linkedVersion is set by the build: -ldflags "-X github.com/belfry-mq/belfry/pkg/app.linkedVersion=v1.2.3".
 var linkedVersion string
 
-// Version returns the version set by the build. Without it, Version returns what Go recorded.
+// Version returns the version set by the build. If the build set none, Version returns what Go recorded.
 func Version() string {
 	if linkedVersion != "" {
 		return linkedVersion
@@ -17,8 +17,8 @@ func Version() string {
 	return recordedVersion(info)
 }
 
-// recordedVersion returns the version of `go install`, or else the commit of a checkout. It is "unknown" if Go
-// recorded neither, as with -buildvcs=false and in a worktree of git.
+// recordedVersion returns the version of `go install`, or else the commit of a checkout. It is "unknown" if Go recorded neither,
+// for example with -buildvcs=false or in a worktree of git.
 func recordedVersion(info *debug.BuildInfo) string {
 	if info.Main.Version != "" && info.Main.Version != "(devel)" {
 		return info.Main.Version

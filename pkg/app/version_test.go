@@ -8,7 +8,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// A linker ignores the name of a variable that does not exist.
+// The linker ignores -X for a variable that does not exist. So the test checks that the builds name the right variable.
 func TestBuildsSetTheVersion(t *testing.T) {
 	t.Parallel()
 	require.NotEmpty(t, Version())
@@ -19,7 +19,7 @@ func TestBuildsSetTheVersion(t *testing.T) {
 	}
 }
 
-// A build without our flags shows the commit that Go recorded.
+// A build without -ldflags shows the commit that Go recorded.
 func TestVersionOfAPlainBuild(t *testing.T) {
 	t.Parallel()
 	build := func(version string, settings ...string) *debug.BuildInfo {

@@ -19,8 +19,8 @@ import (
 	"github.com/belfry-mq/belfry/test/stopwatch"
 )
 
-// Before a server answers, it has run the hot statements on its connections, and its listener is proven. It answers
-// without the proof if that takes long, which here is only a fault of the machine.
+// Before a server answers, it runs the hot statements on its connections, and its listener is proven. If the proof takes long,
+// the server answers before the listener is proven. In this test only a slow machine delays the proof so long.
 func TestServerIsWarmBeforeItAnswers(t *testing.T) {
 	t.Parallel()
 	dsn := pgtest.Database(t)
@@ -39,7 +39,7 @@ func TestServerIsWarmBeforeItAnswers(t *testing.T) {
 	watch := stopwatch.Start(t)
 	err = app.Run(ctx, cfg, zap.NewNop(), func(addr net.Addr) {
 		defer stop()
-		resp, err := http.Get("http://" + addr.String() + "/api/v1/status/dispatcher") //nolint:noctx // the server ends it
+		resp, err := http.Get("http://" + addr.String() + "/api/v1/status/dispatcher") //nolint:noctx // the end of the server ends the request
 		if !assertNoError(t, err) {
 			return
 		}

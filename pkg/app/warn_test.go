@@ -10,7 +10,7 @@ import (
 	"github.com/belfry-mq/belfry/config"
 )
 
-// The default settings do not contradict each other. Some others are logged.
+// The default settings cause no warning. Settings that contradict each other cause a warning.
 func TestContradictionsAreLogged(t *testing.T) {
 	t.Parallel()
 	const keys, connections = "auth.enabled", "http.max_connections"

@@ -17,13 +17,13 @@ func newApply() *cobra.Command {
 	var prune bool
 	cmd := &cobra.Command{
 		Use:   "apply",
-		Short: "Create and change queues and groups as a file says",
-		Long: `Create and change queues, and pause or resume queues and consumer groups, as a YAML file says. What the file does not
-name keeps its value: options, namespace, task and pauses, also those that somebody changes at the same time. To give an option its
-default again, name it with that value. --prune deletes queues that the file does not name, with their messages. --dry-run shows
-what would be done, and its exit code is 2 if something would.
+		Short: "Create and change queues and groups according to a file",
+		Long: `Create and change queues, and pause or resume queues and consumer groups, according to a YAML file. Options,
+namespace, task and pauses that the file does not name keep their values. To reset an option to its default, name the
+option with the default value. --prune deletes queues that the file does not name, with their messages. --dry-run shows
+the changes without making them. Its exit code is 2 if there are changes.
 
-A group is made by its first pop. So the file can only pause or resume a group that exists.`,
+The first pop of a group creates the group. So the file can only pause or resume a group that exists.`,
 		Example: `  belfry apply -f queues.yaml --dry-run
 
   queues:
@@ -53,8 +53,8 @@ A group is made by its first pop. So the file can only pause or resume a group t
 	f := cmd.Flags()
 	f.StringVarP(&file, "file", "f", "", "YAML file; - is standard input")
 	f.BoolVar(&prune, "prune", false, "delete the queues that the file does not name")
-	f.Bool("dry-run", false, "change nothing: show what would be done, with exit code 2 if something would")
-	f.BoolP("yes", "y", false, "do not ask before --prune deletes")
+	f.Bool("dry-run", false, "change nothing: show the changes, with exit code 2 if there are any")
+	f.BoolP("yes", "y", false, "do not ask for confirmation before --prune deletes queues")
 	return cmd
 }
 
@@ -65,7 +65,7 @@ func apply(s *session.Session, wanted manifest.Manifest, prune bool) error {
 	}
 	if prune {
 		if len(wanted.Queues) == 0 {
-			return session.UsageError("--prune would delete every queue, because the file names none")
+			return session.UsageError("--prune would delete every queue, because the file names no queue")
 		}
 		deletions, err := manifest.Deletions(s.Cmd.Context(), s.Client, wanted)
 		if err != nil {
@@ -97,7 +97,7 @@ func apply(s *session.Session, wanted manifest.Manifest, prune bool) error {
 	return nil
 }
 
-// namesOf lists the queues of deletions.
+// namesOf returns the names of at most ten queues of deletions.
 func namesOf(deletions []manifest.Step) string {
 	const most = 10
 	var names []string

@@ -8,7 +8,7 @@ import (
 	"github.com/belfry-mq/belfry/pkg/cli/noun"
 )
 
-// Commands returns the commands that speak to a server.
+// Commands returns the commands that send requests to a server.
 func Commands() []*cobra.Command {
 	all := []*cobra.Command{
 		newPush(), newPop(), newTail(), newAck(), newExtend(), newTransaction(), newExplain(), newPing(), newMetrics(),
@@ -17,11 +17,12 @@ func Commands() []*cobra.Command {
 	all = append(all, noun.Commands()...)
 	for _, c := range all {
 		c.GroupID = GroupID
-		// The flags of the whole program are settings of the server: they do nothing here.
+		// The help of these commands does not list the persistent flags of belfry, because those are settings of the
+		// server.
 		c.SetUsageTemplate(strings.Replace(c.UsageTemplate(), ".HasAvailableInheritedFlags", "false", 1))
 	}
 	return all
 }
 
-// GroupID is the group of the commands in the help of their parent.
+// GroupID is the id of the group of these commands in the help of belfry.
 const GroupID = "server"

@@ -12,9 +12,10 @@ import (
 
 func newContext() *cobra.Command {
 	cmd := &cobra.Command{
-		Use: "context", Short: "Name servers and tokens, and choose one", Args: cobra.NoArgs,
-		Long: `Name servers and tokens, and choose the one that commands use. They are in belfry/contexts.yaml in the folder of the user for
-settings, or in BELFRY_CONTEXTS. Only the owner may read the file, because it has tokens.`,
+		Use: "context", Short: "Save servers and tokens under names, and choose one", Args: cobra.NoArgs,
+		Long: `Save servers and tokens under names (contexts), and choose the context that commands use. The file of the contexts is
+belfry/contexts.yaml in the user's configuration folder, or the file that BELFRY_CONTEXTS names. Only the owner may read
+the file, because it contains tokens.`,
 		RunE: func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 	}
 	use := &cobra.Command{
@@ -55,7 +56,7 @@ func newContextAdd() *cobra.Command {
 	cmd := &cobra.Command{
 		Use: "add NAME", Short: "Add a context, or change it", Args: cobra.ExactArgs(1),
 		Example: `  belfry context add production --server https://belfry.example.com --token "$TOKEN"`,
-		Long:    "Add a context, or change it. What is not named keeps its value. A token is removed with its server.",
+		Long:    "Add a context, or change it. Flags that you leave out keep their values. A new server removes the token.",
 		RunE: func(cmd *cobra.Command, args []string) error {
 			return changeContexts(func(c *contexts.File) error {
 				added.Name = args[0]
@@ -81,13 +82,14 @@ func newContextAdd() *cobra.Command {
 			})
 		},
 	}
-	cmd.Flags().StringVar(&added.Server, "server", "", "URLs of the servers, with commas")
+	cmd.Flags().StringVar(&added.Server, "server", "", "URLs of the servers, separated by commas")
 	cmd.Flags().StringVar(&added.Token, "token", "", "token for the server")
 	cmd.Flags().StringVar(&added.CAFile, "ca-file", "", "PEM file with the CA of an https server")
 	return cmd
 }
 
-// keep gives an added context what was there before and is not named.
+// keep copies the values of the earlier context to the fields of added that are empty. It drops the token if the
+// server changes.
 func keep(cmd *cobra.Command, added *contexts.Context, before contexts.Context) {
 	added.Server, added.CAFile = cmp.Or(added.Server, before.Server), cmp.Or(added.CAFile, before.CAFile)
 	switch {
@@ -95,7 +97,7 @@ func keep(cmd *cobra.Command, added *contexts.Context, before contexts.Context) 
 	case added.Server == before.Server:
 		added.Token = before.Token
 	default:
-		_, _ = fmt.Fprintln(cmd.ErrOrStderr(), "the token was removed, because it is for "+before.Server)
+		_, _ = fmt.Fprintln(cmd.ErrOrStderr(), "the token was removed, because it belongs to the server "+before.Server)
 	}
 }
 

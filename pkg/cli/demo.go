@@ -12,10 +12,10 @@ import (
 func newDemo() *cobra.Command {
 	var every time.Duration
 	cmd := &cobra.Command{
-		Use: "demo", Short: "Run a small shop on the server, to look at", Args: cobra.NoArgs,
-		Long: `Run a small shop on the server until Ctrl-C: orders that come all the time, a group that is too slow, one that fails now and
-then, and dead letters that wait for a redrive. Its queues are demo.orders and demo.invoices. They stay;
-"belfry queue delete" removes them.`,
+		Use: "demo", Short: "Run a small shop on the server as a demonstration", Args: cobra.NoArgs,
+		Long: `Run a small shop on the server until Ctrl-C. The demo shows a steady flow of orders, a group that is too slow, a group
+that fails now and then, and dead letters that need a redrive. The queues demo.orders and demo.invoices remain after the
+end. Delete them with "belfry queue delete".`,
 		RunE: session.Run(func(s *session.Session, _ []string) error {
 			if every <= 0 {
 				return session.UsageError("--every must be more than 0")

@@ -14,23 +14,23 @@ import (
 // ErrNoDatabase means that no database is configured.
 var ErrNoDatabase = errors.New("no database is configured")
 
-// ExamineFunc examines the configured database without a server and returns the answer of GET
-// /api/v1/doctor, or ErrNoDatabase. noServer says why no server is asked. wanted: the user named a server.
+// ExamineFunc examines the configured database without a server. It returns the answer of GET /api/v1/doctor, or
+// ErrNoDatabase. noServer is the reason why no server was examined. wanted means that the user named a server.
 type ExamineFunc func(cmd *cobra.Command, noServer string, wanted bool) ([]byte, error)
 
-// NewDoctor returns the command doctor. It asks a server, or calls examine.
+// NewDoctor returns the command doctor. It asks a server, or calls examine if no server answers.
 func NewDoctor(examine ExamineFunc) *cobra.Command {
 	var strict bool
 	cmd := &cobra.Command{
-		Use: "doctor", Short: "Say what is wrong with the server and its database, and what to do", Args: cobra.NoArgs, GroupID: GroupID,
+		Use: "doctor", Short: "Find problems of the server and its database, and their remedies", Args: cobra.NoArgs, GroupID: GroupID,
 		Long: `Examine the server and its database: versions, LISTEN, long transactions, connections, replication, rights, settings that
-lose data, keys, the sequencer, rejected messages, late groups and more. Problems come first, each with why it matters and what
-to do. docs/runbook.md has a section for each check.
+lose data, keys, the sequencer, rejected messages, late groups and more. The output begins with the problems, each with
+its consequence and its remedy. docs/runbook.md has a section for each check.
 
-With --database-url the database alone is examined. So it is if the server does not answer and a database is configured. The
-checks of the server itself are then unknown.
+With --database-url, only the database is examined. This also happens if the server does not answer and a database is
+configured. The checks of the server are then unknown.
 
-The exit code is 0 if nothing is wrong, and 1 if something is. Warnings count only with --strict.`,
+The exit code is 1 if a check found a problem, and otherwise 0. Warnings count only with --strict.`,
 		Example: `  belfry doctor
   belfry doctor --database-url postgres://user@db/app --strict -o json`,
 		RunE: session.Run(func(s *session.Session, _ []string) error {
@@ -62,7 +62,7 @@ func doctor(s *session.Session, examine ExamineFunc, strict bool) error {
 	return err
 }
 
-// report returns the report of the server, or that of examine.
+// report returns the report of the server, or the report of examine.
 func report(s *session.Session, examine ExamineFunc) (raw []byte, err error) {
 	if s.Cmd.Flags().Changed("database-url") {
 		return examine(s.Cmd, "--database-url names a database", false)

@@ -14,16 +14,16 @@ import (
 	"github.com/belfry-mq/belfry/pkg/client/api"
 )
 
-// watchInterval is how often explain --watch asks.
+// watchInterval is the time between two requests of explain --watch.
 const watchInterval = time.Second
 
 func newExplain() *cobra.Command {
 	var watch bool
 	cmd := &cobra.Command{
 		Use:   "explain",
-		Short: "Say why a group receives a message, or does not",
-		Long: `Say in one sentence why a consumer group receives messages of a partition, or one message, or why it does not. --watch
-prints the sentence again whenever it changes, until Ctrl-C.`,
+		Short: "Say why a group receives a message, or why not",
+		Long: `Say in one sentence why a consumer group receives the messages of a partition, or why not. With --transaction-id, the
+sentence is about one message. --watch prints the sentence again whenever it changes, until Ctrl-C.`,
 		Example: `  belfry explain --queue orders --partition customer-7 --group billing
   belfry explain --queue orders --transaction-id order-1 --watch`,
 		Args: cobra.NoArgs,
@@ -42,9 +42,9 @@ prints the sentence again whenever it changes, until Ctrl-C.`,
 	session.AddFlags(cmd)
 	f := cmd.Flags()
 	f.String("queue", "", "the queue")
-	f.String("partition", "", "the partition; Default if none is named, or with --transaction-id the one that has the message")
-	f.String("group", "", "the consumer group; the reader without a group if none is named")
-	f.String("transaction-id", "", "ask for the message with this transaction id")
+	f.String("partition", "", "the partition; without this flag the partition Default, or the partition of the message of --transaction-id")
+	f.String("group", "", "the consumer group; without this flag __QUEUE_MODE__, the group of requests without a group")
+	f.String("transaction-id", "", "explain the message with this transaction id")
 	f.BoolVar(&watch, "watch", false, "print the sentence again whenever it changes, until Ctrl-C")
 	return cmd
 }

@@ -44,14 +44,14 @@ func newPing() *cobra.Command {
 		}),
 	}
 	session.AddFlags(cmd)
-	cmd.Flags().IntVar(&count, "count", 1, "how often, once a second")
+	cmd.Flags().IntVar(&count, "count", 1, "number of requests, one per second")
 	return cmd
 }
 
 func newMetrics() *cobra.Command {
 	var match string
 	cmd := &cobra.Command{
-		Use: "metrics", Short: "Print the metrics of the server, as Prometheus reads them", Args: cobra.NoArgs,
+		Use: "metrics", Short: "Print the metrics of the server in the Prometheus format", Args: cobra.NoArgs,
 		Example: `  belfry metrics --match queue`,
 		RunE: session.Run(func(s *session.Session, _ []string) error {
 			var text []byte
@@ -70,18 +70,18 @@ func newMetrics() *cobra.Command {
 		}),
 	}
 	session.AddServerFlags(cmd)
-	cmd.Flags().StringVar(&match, "match", "", "only lines with this text")
+	cmd.Flags().StringVar(&match, "match", "", "only lines that contain this text")
 	return cmd
 }
 
-// cheats are the commands that most people need.
+// cheats is the text of the command cheat: the most common commands.
 //
 //go:embed cheat.txt
 var cheats string
 
 func newCheat() *cobra.Command {
 	return &cobra.Command{
-		Use: "cheat", Short: "Print the commands that most people need", Args: cobra.NoArgs,
+		Use: "cheat", Short: "Print the most common commands", Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			_, err := io.WriteString(cmd.OutOrStdout(), cheats)
 			return err

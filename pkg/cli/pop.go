@@ -24,11 +24,11 @@ const poppedColumns = `PARTITION:partition TRANSACTION-ID:transactionId AGE:crea
 func popFlags(cmd *cobra.Command, o *client.PopOptions) {
 	session.AddFlags(cmd)
 	f := cmd.Flags()
-	f.StringVar(&o.Group, "group", "", "the consumer group; the reader without a group if none is named")
+	f.StringVar(&o.Group, "group", "", "the consumer group; without this flag __QUEUE_MODE__, the group of requests without a group")
 	f.StringVar(&o.Partition, "partition", "", "only this partition")
-	f.StringVar(&o.SubscriptionMode, "start", "", "where a new group starts: all or new")
-	f.IntVar(&o.Batch, "batch", 1, "most messages of a request, at most 10000")
-	f.IntVar(&o.Partitions, "partitions", 1, "most partitions of a request, at most 200")
+	f.StringVar(&o.SubscriptionMode, "start", "", "start position of a new group: all or new messages")
+	f.IntVar(&o.Batch, "batch", 1, "maximum messages per request, up to 10000")
+	f.IntVar(&o.Partitions, "partitions", 1, "maximum partitions per request, up to 200")
 }
 
 func newPop() *cobra.Command {
@@ -36,15 +36,16 @@ func newPop() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "pop [QUEUE]",
 		Short: "Receive messages",
-		Long: `Receive messages of a queue, or of any queue of --namespace and --task. Each has a lease: acknowledge it with "belfry ack", or
-it is delivered again when the lease ends. A table is followed by the line to copy for each partition, on standard error.
---auto-ack acknowledges at once. The exit code is 4 if there is no message.`,
+		Long: `Receive messages of a queue, or of any queue of --namespace and --task. Each message has a lease. If you do not acknowledge
+the message with "belfry ack" before the lease ends, the server delivers it again. After a table, the command prints the
+"belfry ack" line of each partition on standard error. --auto-ack acknowledges at once. The exit code is 4 if there is no
+message.`,
 		Example: `  belfry pop orders --auto-ack
   belfry pop orders --group billing --batch 10 --wait 30s -o ndjson`,
 		Args: cobra.MaximumNArgs(1), ValidArgsFunction: session.Complete([]session.Completion{session.Queues}),
 		RunE: session.Run(func(s *session.Session, args []string) error {
 			if (len(args) == 1) == (o.Namespace != "" || o.Task != "") {
-				return session.UsageError("name a queue, or else --namespace, --task or both")
+				return session.UsageError("give a queue, or --namespace, --task or both")
 			}
 			if len(args) == 1 {
 				o.Queue = args[0]
@@ -79,12 +80,12 @@ it is delivered again when the lease ends. A table is followed by the line to co
 	popFlags(cmd, &o)
 	cmd.Flags().StringVar(&o.Namespace, "namespace", "", "any queue of this namespace")
 	cmd.Flags().StringVar(&o.Task, "task", "", "any queue of this task")
-	cmd.Flags().DurationVar(&o.Wait, "wait", 0, "how long to wait for a message, at most 10m")
+	cmd.Flags().DurationVar(&o.Wait, "wait", 0, "maximum time to wait for a message, up to 10m")
 	cmd.Flags().BoolVar(&o.AutoAck, "auto-ack", false, "acknowledge the messages at once")
 	return cmd
 }
 
-// ackLine is the command that acknowledges a message, and those before it in its partition.
+// ackLine returns the command that acknowledges a message and all earlier messages of the delivery in its partition.
 func ackLine(m *client.Raw, group string) string {
 	line := "belfry ack " + quoted(m.PartitionID) + " " + quoted(m.TransactionID)
 	if group != "" {
@@ -93,10 +94,10 @@ func ackLine(m *client.Raw, group string) string {
 	return line + " --lease-id " + quoted(m.LeaseID)
 }
 
-// plainWord is what a shell takes as it is.
+// plainWord matches a word that needs no quotes in a shell.
 var plainWord = regexp.MustCompile(`^[A-Za-z0-9_.,:/@%+=][A-Za-z0-9_.,:/@%+=-]*$`)
 
-// quoted returns a word for a shell.
+// quoted returns a word with the quotes that a shell needs.
 func quoted(word string) string {
 	if plainWord.MatchString(word) {
 		return word
@@ -104,7 +105,7 @@ func quoted(word string) string {
 	return "'" + strings.ReplaceAll(word, "'", `'\''`) + "'"
 }
 
-// maxWait is the longest wait that a server accepts.
+// maxWait is the maximum wait that the server accepts.
 const maxWait = 10 * time.Minute
 
 func checkStart(mode string) error {
@@ -114,7 +115,7 @@ func checkStart(mode string) error {
 	return nil
 }
 
-// tailWait is how long one request of tail waits.
+// tailWait is the time that one request of tail waits for messages.
 const tailWait = 30 * time.Second
 
 func newTail() *cobra.Command {
@@ -122,16 +123,17 @@ func newTail() *cobra.Command {
 	var follow bool
 	cmd := &cobra.Command{
 		Use:   "tail QUEUE",
-		Short: "Print messages as they come, and acknowledge them",
-		Long: `Print the payloads of messages, one in a line, and acknowledge each after it was printed. With -f wait for more until
-Ctrl-C. A message that was printed and not acknowledged is printed again the next time.
+		Short: "Print messages as they arrive, and acknowledge them",
+		Long: `Print the payload of each message on one line, then acknowledge the messages. With -f, wait for more messages until
+Ctrl-C. A message that was printed but not acknowledged will be delivered and printed again.
 
-Name a group of your own, so that nobody loses messages. A new group starts with new messages, unless --start all is named.`,
+Use a separate consumer group, so that no other consumer misses messages. A new group receives only new messages, unless
+--start all is given.`,
 		Example: `  belfry tail -f orders --group debug-anna`,
 		Args:    cobra.ExactArgs(1), ValidArgsFunction: session.Complete([]session.Completion{session.Queues}),
 		RunE: session.RunPatient(func(s *session.Session, args []string) error {
 			if o.Group == "" {
-				return session.UsageError("--group is missing: name a group of your own, so that nobody loses messages")
+				return session.UsageError("--group is missing: give a group that no other consumer uses, because other consumers of the group would miss messages")
 			}
 			o.Queue = args[0]
 			if err := checkStart(o.SubscriptionMode); err != nil {
@@ -171,7 +173,7 @@ func tail(s *session.Session, o client.PopOptions) error {
 	return nil
 }
 
-// printAndAck acknowledges the messages also after Ctrl-C, because they were printed.
+// printAndAck prints the messages and then acknowledges them, even after Ctrl-C.
 func printAndAck(ctx context.Context, s *session.Session, messages []*client.Raw) error {
 	acks := make([]client.Ack, len(messages))
 	for i, m := range messages {
@@ -195,7 +197,7 @@ func printAndAck(ctx context.Context, s *session.Session, messages []*client.Raw
 	return nil
 }
 
-// printMessage prints the payload, or with --output the message.
+// printMessage prints the payload. With --output it prints the complete message.
 func printMessage(s *session.Session, m *client.Raw) error {
 	if !s.IsTable() {
 		return s.Value(m, "", "")
@@ -213,7 +215,7 @@ func newAck() *cobra.Command {
 	var retryAfter time.Duration
 	cmd := &cobra.Command{
 		Use:     "ack PARTITION_ID TRANSACTION_ID",
-		Short:   "Acknowledge a message, and those before it in its partition",
+		Short:   "Acknowledge a message, and all earlier messages of its partition",
 		Example: `  belfry ack 5f0c3f0e-63f5-4d2c-8a0b-6a3c6d5a1b11 order-1 --group billing --lease-id 0198f9a1-02b7-7c3e-9d10-4b8e5f6a7c8d`,
 		Args:    cobra.ExactArgs(2),
 		RunE: session.Run(func(s *session.Session, args []string) error {
@@ -234,11 +236,11 @@ func newAck() *cobra.Command {
 	}
 	session.AddFlags(cmd)
 	f := cmd.Flags()
-	f.StringVar(&ack.Group, "group", "", "the consumer group; the reader without a group if none is named")
-	f.StringVar(&ack.LeaseID, "lease-id", "", "the lease of the delivery; it is checked if it is named")
+	f.StringVar(&ack.Group, "group", "", "the consumer group; without this flag __QUEUE_MODE__, the group of requests without a group")
+	f.StringVar(&ack.LeaseID, "lease-id", "", "the lease of the delivery; with this flag the server checks that the lease is valid")
 	f.StringVar(&status, "status", "completed", "completed, failed, retry or dlq")
-	f.DurationVar(&retryAfter, "retry-after", 0, "how long until a message that is failed or retry is delivered again; 0 leaves it to the queue")
-	f.StringVar(&ack.Error, "error", "", "why it failed; a dead letter keeps it")
+	f.DurationVar(&retryAfter, "retry-after", 0, "delay of the next delivery after the status failed or retry; 0: the options of the queue decide")
+	f.StringVar(&ack.Error, "error", "", "the reason of the failure, which a dead letter shows")
 	_ = cmd.RegisterFlagCompletionFunc("status", cobra.FixedCompletions([]string{"completed", "failed", "retry", "dlq"}, cobra.ShellCompDirectiveNoFileComp))
 	return cmd
 }
@@ -248,7 +250,7 @@ const ackColumns = "TRANSACTION-ID:transactionId SUCCESS:success LEASE-RELEASED:
 func newExtend() *cobra.Command {
 	var by time.Duration
 	cmd := &cobra.Command{
-		Use: "extend LEASE_ID", Short: "Make a lease longer", Args: cobra.ExactArgs(1),
+		Use: "extend LEASE_ID", Short: "Extend a lease", Args: cobra.ExactArgs(1),
 		Example: `  belfry extend 0198f9a1-02b7-7c3e-9d10-4b8e5f6a7c8d --by 5m`,
 		RunE: session.Run(func(s *session.Session, args []string) error {
 			until, err := s.Client.Extend(s.Cmd.Context(), args[0], by)
@@ -260,7 +262,7 @@ func newExtend() *cobra.Command {
 		}),
 	}
 	session.AddFlags(cmd)
-	cmd.Flags().DurationVar(&by, "by", time.Minute, "how long from now, from 1s to 168h")
+	cmd.Flags().DurationVar(&by, "by", time.Minute, "the new lease time from now, from 1s to 168h")
 	return cmd
 }
 
@@ -268,9 +270,9 @@ func newTransaction() *cobra.Command {
 	var file string
 	cmd := &cobra.Command{
 		Use:   "tx",
-		Short: "Apply pushes and acknowledgments together, or none of them",
-		Long: `Apply a transaction: a JSON object with operations and requiredLeases, as POST /api/v1/transaction has it, from --file or
-standard input. The exit code is 1 if it is refused.`,
+		Short: "Apply pushes and acknowledgments in one transaction",
+		Long: `Apply a transaction: a JSON object with operations and requiredLeases, the body of POST /api/v1/transaction. The command
+reads it from --file or standard input. The exit code is 1 if the server refuses the transaction.`,
 		Example: `  echo '{"operations": [{"type": "push", "queue": "invoices", "payload": {"id": 1}}]}' | belfry tx`,
 		Args:    cobra.NoArgs,
 		RunE: session.Run(func(s *session.Session, _ []string) error {

@@ -17,7 +17,7 @@ import (
 	"github.com/belfry-mq/belfry/pkg/client"
 )
 
-// maxLine bounds a line of NDJSON.
+// maxLine is the maximum length of a line of NDJSON in bytes.
 const maxLine = 64 << 20
 
 const pushedColumns = "STATUS:status QUEUE:queueName TRANSACTION-ID:transaction_id MESSAGE-ID:message_id"
@@ -35,11 +35,11 @@ func newPush() *cobra.Command {
 	var o pushOptions
 	cmd := &cobra.Command{
 		Use:   "push QUEUE [JSON]",
-		Short: "Push a message, or one for each line of a file or of standard input",
-		Long: `Push a message. Its payload is the argument, or each line of --file or of standard input is one (NDJSON).
-
-Messages of one partition are stored in the order of the lines. --partition-key takes the partition of each message from its
-payload, by a JSONPath. With --transaction-key a push that was interrupted can be repeated: what is stored is not stored again.`,
+		Short: "Push one message, or one message per line of a file or of standard input",
+		Long: `Push one message with the argument as its payload, or one message per line of --file or standard input (NDJSON). The
+server stores messages of one partition in the order of the lines. --partition-key is a JSONPath that selects the
+partition in the payload of each message. --transaction-key selects the transaction id. With --transaction-key you can
+repeat an interrupted push: the server does not store a message twice.`,
 		Example: `  belfry push orders '{"id": 1}'
   belfry push orders --partition customer-7 < orders.ndjson
   belfry push orders --file orders.ndjson --partition-key '$.customer' --transaction-key '$.id'`,
@@ -48,14 +48,14 @@ payload, by a JSONPath. With --transaction-key a push that was interrupted can b
 	}
 	session.AddFlags(cmd)
 	f := cmd.Flags()
-	f.StringVarP(&o.file, "file", "f", "", "file with a JSON value in each line; - is standard input")
-	f.StringVar(&o.partition, "partition", "", "the partition; Default if none is named")
-	f.StringVar(&o.partitionKey, "partition-key", "", "JSONPath of the partition in the payload")
-	f.StringVar(&o.transactionID, "transaction-id", "", "transaction id of a single message, which is stored once")
+	f.StringVarP(&o.file, "file", "f", "", "file with one JSON value per line; - is standard input")
+	f.StringVar(&o.partition, "partition", "", "the partition (default: Default)")
+	f.StringVar(&o.partitionKey, "partition-key", "", "JSONPath of the partition name in the payload")
+	f.StringVar(&o.transactionID, "transaction-id", "", "transaction id of a single message; a repeated push stores nothing")
 	f.StringVar(&o.key, "transaction-key", "", "JSONPath of the transaction id in the payload")
 	f.StringVar(&o.traceID, "trace-id", "", "trace id, a UUID")
-	f.StringVar(&o.delay, "delay", "", "deliver the message so much later, such as 15m or 2d")
-	f.IntVar(&o.batch, "batch", 500, "messages of a request, at most 10000")
+	f.StringVar(&o.delay, "delay", "", "delay of the delivery, such as 15m or 2d")
+	f.IntVar(&o.batch, "batch", 500, "messages per request, up to 10000")
 	cmd.MarkFlagsMutuallyExclusive("partition", "partition-key")
 	cmd.MarkFlagsMutuallyExclusive("transaction-id", "transaction-key")
 	return cmd
@@ -71,7 +71,7 @@ func (o *pushOptions) run(s *session.Session, args []string) error {
 	}
 	if len(args) == 2 {
 		if o.file != "" {
-			return session.UsageError("name a JSON argument or --file, not both")
+			return session.UsageError("give a JSON argument or --file, not both")
 		}
 		item, err := build([]byte(args[1]))
 		if err != nil {
@@ -89,16 +89,16 @@ func (o *pushOptions) run(s *session.Session, args []string) error {
 		if err != nil {
 			return err
 		}
-		defer f.Close() //nolint:errcheck // it is only read
+		defer f.Close() //nolint:errcheck // the file is only read
 		in = f
 	case o.file == "" && session.IsTerminal(in):
-		return session.UsageError("name a JSON argument or --file, or send lines on standard input")
+		return session.UsageError("give a JSON argument or --file, or send lines on standard input")
 	}
 	session.NoteInput(s.Cmd, in)
 	return pushLines(s, in, build, o.batch)
 }
 
-// builder returns what makes an item of a payload.
+// builder returns a function that makes an item from a payload.
 func (o *pushOptions) builder(queueName string) (func([]byte) (client.Item, error), error) {
 	partition, err := payload.NewKey("--partition-key", o.partitionKey)
 	if err != nil {
@@ -141,8 +141,8 @@ func pushOne(s *session.Session, item client.Item) error {
 	return s.Value(stored, "", pushedColumns)
 }
 
-// pushLines pushes each line until the input ends or the user interrupts it. Lines that were read are pushed in both cases.
-// After an error the messages before it may be stored.
+// pushLines pushes each line until the input ends or the user interrupts the command. In both cases it pushes all
+// lines that were read. After an error, the server may have stored the messages before the failed line.
 func pushLines(s *session.Session, in io.Reader, build func([]byte) (client.Item, error), batch int) error {
 	shown := s.NewProgress("messages")
 	defer shown.End()

@@ -9,12 +9,12 @@ import (
 
 func newTop() *cobra.Command {
 	cmd := &cobra.Command{
-		Use: "top", Short: "Show on one screen what the server does", Args: cobra.NoArgs,
-		Long: `Show on one screen what the server does: its instances, and the queues with their rates, waiting requests, lag and dead
-letters. Keys: q quits, s sorts, / filters, e explains, p pauses, r reads the counts of stored messages again.
+		Use: "top", Short: "Show the activity of the server on one screen", Args: cobra.NoArgs,
+		Long: `Show the activity of the server on one screen: its instances, and the queues with their rates, waiting requests, lag and
+dead letters. Keys: q quits, s sorts, / filters, e explains, p pauses, r reads the counts of stored messages again.
 
-LAG is shown for queues with a late group, as problems.late_after of the server says. An exclamation mark at DEAD
-means that a group has at least live.dead_letters_threshold dead letters. PENDING and DEAD are as old as the last line says.`,
+LAG is shown for queues with a late group (problems.late_after of the server). An exclamation mark at DEAD
+means that a group has at least live.dead_letters_threshold dead letters. The last line shows the age of PENDING and DEAD.`,
 		RunE: session.Run(func(s *session.Session, _ []string) error {
 			in, out := s.Cmd.InOrStdin(), s.Cmd.OutOrStdout()
 			if !session.IsTerminal(in) || !session.IsTerminal(out) {

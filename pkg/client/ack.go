@@ -15,13 +15,13 @@ import (
 	"github.com/belfry-mq/belfry/pkg/client/api"
 )
 
-// Ack is an acknowledgment. Message.Ack makes one.
+// Ack is an acknowledgment. Message.Ack returns the acknowledgment of a message.
 type Ack = api.Ack
 
-// AckResult is what became of an acknowledgment.
+// AckResult is the result of an acknowledgment.
 type AckResult = api.AckResult
 
-// AckStatus says how a consumer is done with a message.
+// AckStatus is the outcome of a message that a consumer reports.
 type AckStatus = api.AckStatus
 
 // The statuses of an acknowledgment.
@@ -32,15 +32,14 @@ const (
 	DeadLettered = api.DeadLettered
 )
 
-// Ack acknowledges messages of one group in one transaction, and returns what became of each, in their order:
+// Ack acknowledges messages of one group in one transaction. It returns one result for each acknowledgment, in the same order:
 //
 //	results, err := c.Ack(ctx, message.Ack(client.Completed, nil))
 //
-// A refused
-// acknowledgment is no error: see AckResult. In each partition the cursor stops before the first failed message. The server takes
-// 50,000 acknowledgments, unless it is configured otherwise.
+// If the server refuses an acknowledgment, Ack returns no error; see AckResult. In each partition the cursor stops before the
+// first failed message. By default, the server accepts at most 50,000 acknowledgments in a call.
 //
-// A repetition after a lost answer may be refused although the first attempt was applied.
+// If an answer is lost, Ack repeats the request. The server may refuse the repetition although it applied the first attempt.
 func (c *Client) Ack(ctx context.Context, acks ...Ack) ([]AckResult, error) {
 	if len(acks) == 0 {
 		return nil, nil
@@ -57,18 +56,18 @@ func (c *Client) Ack(ctx context.Context, acks ...Ack) ([]AckResult, error) {
 		return nil, err
 	}
 	if len(results) != len(acks) {
-		return nil, fmt.Errorf("%d acknowledgments were answered with %d", len(acks), len(results))
+		return nil, fmt.Errorf("the answer to %d acknowledgments has %d results", len(acks), len(results))
 	}
 	return results, nil
 }
 
-// ackBody encodes an api.AckBatch. Consumers send many acknowledgments, so it does without reflection.
+// ackBody encodes an api.AckBatch. It uses no reflection, because consumers send many acknowledgments.
 func ackBody(group string, acks []Ack) []byte {
 	const sizeOfAck = 200
 	b := append(make([]byte, 0, sizeOfAck*(1+len(acks))), '{')
 	member := func(prefix, value string) {
 		if value != "" {
-			// It fails only for invalid UTF-8, and then quotes the text with replacements.
+			// AppendQuote fails only for invalid UTF-8. Then it replaces the invalid bytes and appends the text.
 			b, _ = jsontext.AppendQuote(append(b, prefix...), value)
 		}
 	}
@@ -94,12 +93,13 @@ func ackBody(group string, acks []Ack) []byte {
 	return append(b, "]}"...)
 }
 
-// Extend makes a lease last at least for a duration from now, in whole seconds, from 1 second to a week:
+// Extend makes a lease last at least for a duration from now. It rounds the duration up to seconds. The server accepts 1 second to
+// a week:
 //
 //	ends, err := c.Extend(ctx, message.LeaseID, time.Minute)
 //
-// It returns the end of the lease by the clock of the server. An extension never shortens a lease. If the lease has ended, the error is
-// ErrLeaseLost: stop working on its messages, because they are delivered again.
+// It returns the end of the lease by the clock of the server. An extension never shortens a lease. If the lease has ended, the
+// error is ErrLeaseLost. Then the server delivers the messages of the lease again: stop working on them.
 func (c *Client) Extend(ctx context.Context, leaseID string, by time.Duration) (time.Time, error) {
 	made, err := newCall(Request{
 		Method: http.MethodPost, Path: "/api/v1/lease/" + url.PathEscape(leaseID) + "/extend",

@@ -9,47 +9,47 @@ import (
 )
 
 const (
-	// ackSenders is the number of requests with acknowledgments at a time.
+	// ackSenders is the number of concurrent requests with acknowledgments.
 	ackSenders = 2
-	// maxAcks is the number from which a delivery submits and a sender collects no more. A request has fewer than twice as
-	// many, and the server takes 50,000 unless it is configured otherwise.
+	// maxAcks is the number of acknowledgments at which a delivery submits them and a sender stops collecting. A request has
+	// fewer than 2*maxAcks acknowledgments. By default, the server accepts 50,000 acknowledgments.
 	maxAcks = 2000
 )
 
 // ackItem is an acknowledgment of a consumer.
 type ackItem struct {
 	Ack
-	// mayBeRefused is set if a refusal is expected.
+	// mayBeRefused means that a refusal does not show a lost lease.
 	mayBeRefused bool
-	// submission is the one with the acknowledgment.
+	// submission is the submission that contains the acknowledgment.
 	submission *submission
 }
 
-// submission are the acknowledgments of one delivery.
+// submission is a group of acknowledgments of one delivery.
 type submission struct {
 	items []ackItem
-	// done closes when the server has answered, or the client gave up.
+	// done closes when the server has answered or the client has given up.
 	done chan struct{}
-	// refused means that the server refused an acknowledgment, so the lease has ended.
+	// refused means that the server refused an acknowledgment. Then the lease has ended.
 	refused atomic.Bool
-	// failed means that it is not known whether all acknowledgments were applied.
+	// failed means that the client does not know whether the server applied all acknowledgments.
 	failed atomic.Bool
 }
 
 // wasRefused reports whether the answer has arrived and an acknowledgment was refused.
 func (s *submission) wasRefused() bool { return s.refused.Load() }
 
-// answered blocks until the acknowledgments are answered or given up. It reports whether the server answered all of them.
+// answered blocks until done closes. It reports whether the server answered all acknowledgments.
 func (s *submission) answered() bool {
 	<-s.done
 	return !s.failed.Load()
 }
 
 // acker sends the acknowledgments of all workers of a consumer. Acknowledgments
-// that arrive during a request share the next one.
+// that arrive during a request share the next request.
 type acker struct {
 	client *Client
-	ctx    context.Context //nolint:containedctx // it has the values of the context of Consume, and does not end
+	ctx    context.Context //nolint:containedctx // the context has the values of the context of Consume, and does not end
 	queue  chan *submission
 	// senders are the goroutines of send.
 	senders sync.WaitGroup
@@ -74,7 +74,7 @@ func (a *acker) submit(items []ackItem) *submission {
 	return s
 }
 
-// close blocks until all acknowledgments are answered or given up.
+// close blocks until the server has answered all acknowledgments or the client has given up. Do not call submit after close.
 func (a *acker) close() {
 	close(a.queue)
 	a.senders.Wait()
@@ -102,8 +102,8 @@ func (a *acker) send() {
 	}
 }
 
-// request sends acknowledgments in one request. If the server refuses the request as a whole, because of one of them or because
-// there are too many, each half is sent alone. After the failure of an acknowledgment, no later one of the same submission is sent.
+// request sends acknowledgments in one request. If the server refuses the whole request as invalid or too large, request sends
+// each half alone. If an acknowledgment in the first half fails, request sends no later acknowledgment of its submission.
 func (a *acker) request(items []ackItem) {
 	acks := make([]Ack, len(items))
 	for i := range items {

@@ -17,7 +17,7 @@ import (
 	"github.com/belfry-mq/belfry/pkg/client"
 )
 
-// A dead letter whose acknowledgment is not certain comes again, and no message after it is completed before.
+// If the result of a dead letter's acknowledgment is unknown, the message is delivered again. No later message is completed before.
 func TestMessagesAfterAnUncertainDeadLetterWait(t *testing.T) {
 	t.Parallel()
 	for name, code := range map[string]int{"error": 500, "invalid": 400, "unavailable": 503, "lost answer": lostAnswer, "refused": 200} {
@@ -59,16 +59,16 @@ func TestMessagesAfterAnUncertainDeadLetterWait(t *testing.T) {
 				acked := slices.DeleteFunc(b.acked(), func(ack string) bool { return strings.HasSuffix(ack, "retry") })
 				acked = slices.DeleteFunc(acked, func(ack string) bool { return strings.HasPrefix(ack, "other") })
 				require.Equal(t, "p-1 dlq", acked[slices.IndexFunc(acked, func(ack string) bool { return !strings.HasPrefix(ack, "p-0") })],
-					"nothing after it is completed before, in %v", acked)
+					"no later message is completed before the dead letter, in %v", acked)
 				require.Contains(t, acked, "p-3 completed")
-				require.Contains(t, b.acked(), "other-1 completed", "another partition goes on")
+				require.Contains(t, b.acked(), "other-1 completed", "the messages of another partition are handled")
 				require.Less(t, slices.Index(seen, "p-1"), slices.Index(seen, "p-2"))
 			})
 		})
 	}
 }
 
-// A refusal ends the delivery, also if it is known only when the next acknowledgments are sent.
+// A refusal ends the delivery, even if it arrives only when the consumer sends the next acknowledgments.
 func TestALateRefusalEndsTheDelivery(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -99,9 +99,9 @@ func TestALateRefusalEndsTheDelivery(t *testing.T) {
 	})
 }
 
-// The server bounds the acknowledgments of a request. If it refuses a request as a whole, only a bad one and those after it in
-// its submission are not applied.
-func TestRequestsWithAcknowledgmentsAreBoundedAndDivided(t *testing.T) {
+// The server limits the number of acknowledgments in a request. If it refuses a whole request because of one acknowledgment, only
+// that acknowledgment and the later acknowledgments of its submission are not applied.
+func TestRequestsWithAcknowledgmentsAreLimitedAndDivided(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		b := newBroker()

@@ -11,17 +11,17 @@ import (
 // Configuration is the name of a queue, its tags and its options, for Configure. docs/http/queues.md lists the options.
 type Configuration = api.Configure
 
-// Options are the options of a queue, for Configure. Set one with new, such as client.Options{LeaseTime: new(int64(60))}.
+// Options are the options of a queue, for Configure. Use new to set an option: client.Options{LeaseTime: new(int64(60))}.
 type Options = api.SetOptions
 
-// Configured says how a queue is configured.
+// Configured has the options in force of a queue.
 type Configured = api.Configured
 
-// Configure creates a queue, or replaces its options, namespace and task. It returns those in force:
+// Configure creates a queue, or replaces its options, namespace and task. It returns the values in force:
 //
 //	inForce, err := c.Configure(ctx, client.Configuration{Queue: "orders", Options: client.Options{LeaseTime: new(int64(60))}})
 //
-// Do says how it is repeated.
+// Configure is repeated as Do is.
 func (c *Client) Configure(ctx context.Context, queue Configuration) (inForce Configured, err error) {
 	err = c.Do(ctx, Request{Method: http.MethodPost, Path: "/api/v1/configure", Body: queue}, &inForce)
 	return inForce, err
@@ -36,14 +36,14 @@ func (c *Client) DeleteQueue(ctx context.Context, queue string) (existed bool, e
 	return answer.Existed, err
 }
 
-// SeekTo is the place to which SeekGroup moves a group. Exactly one of its fields is set.
+// SeekTo is the position to which SeekGroup moves a group. Exactly one field is set.
 type SeekTo = api.Seek
 
 // SeekGroup moves a consumer group in all partitions of a queue:
 //
 //	partitions, err := c.SeekGroup(ctx, "orders", "billing", client.SeekTo{Timestamp: time.Now().Add(-time.Hour)})
 //
-// It ends the leases of the group there. It returns the number of partitions; 0 means that the queue has no such group.
+// It ends the leases of the group in the queue. It returns the number of partitions. 0 means that the queue has no such group.
 func (c *Client) SeekGroup(ctx context.Context, queue, group string, to SeekTo) (int64, error) {
 	var answer api.Sought
 	path := "/api/v1/consumer-groups/" + url.PathEscape(group) + "/queues/" + url.PathEscape(queue) + "/seek"
@@ -61,7 +61,7 @@ type Redriven = api.Redriven
 //
 //	redriven, err := c.Redrive(ctx, client.Redrive{Queue: "orders", Group: "billing", All: true})
 //
-// One call redrives a part of them: repeat it until Remaining is 0.
+// One call may redrive only a part of the dead letters. Repeat it until Remaining is 0.
 func (c *Client) Redrive(ctx context.Context, which Redrive) (Redriven, error) {
 	var answer Redriven
 	err := c.Do(ctx, Request{Method: http.MethodPost, Path: "/api/v1/dlq/redrive", Body: which}, &answer)

@@ -17,29 +17,30 @@ const (
 
 // Config are the settings of a client. Only URLs is required.
 type Config struct {
-	// URLs are the servers, such as http://localhost:6632. The first one is used until it is not available, then the next
-	// one, and after the last one the first. To share the load, begin with another one in each process. The user and the
-	// password of a URL are sent with HTTP Basic if Token is nil. Errors and logs do not have them.
+	// URLs are the servers, such as http://localhost:6632. The client uses the first server. If a server is not available, the
+	// client changes to the next server in the list, and after the last server to the first. To share the load, begin the list
+	// with a different server in each process. If Token is nil, the client sends the user and the password of a URL with HTTP
+	// Basic. Errors and logs do not show them.
 	URLs []string
-	// Token returns the bearer token of requests. nil sends none.
+	// Token returns the bearer token of requests. If it is nil, requests have no token.
 	Token TokenFunc
-	// HTTPClient sends the requests. Its Timeout must be 0, because it would end long polls. Use its Transport for TLS
-	// certificates and proxies. nil is a client of its own with the TLS settings of this machine.
+	// HTTPClient sends the requests. Its Timeout must be 0, because a timeout would end long polls. Its Transport can set TLS
+	// certificates and proxies. If HTTPClient is nil, New creates a client with the TLS settings of this machine.
 	HTTPClient *http.Client
-	// RetryFor is how long after its begin a call is repeated. 0 is 30 seconds, and a negative value repeats nothing. If a
-	// server is not available, a call tries each of the others once in any case.
-	// Consume and Messages repeat their pops without a limit.
+	// RetryFor limits the repetitions of a call: the client starts no repetition later than RetryFor after the start of the
+	// call. 0 means 30 seconds, and a negative value means no repetition. If a server is not available, a call tries each of
+	// the other servers once in any case. Consume and Messages repeat their pops without a limit.
 	RetryFor time.Duration
-	// RequestTimeout bounds one attempt. The wait of a pop is added to it. 0 is 30 seconds.
+	// RequestTimeout limits one attempt. For a pop, the client adds the Wait of the pop. 0 means 30 seconds.
 	RequestTimeout time.Duration
-	// Log gets a warning for each repeated request and each failed handler. nil logs nothing.
+	// Log gets a warning for each repeated request and each failed handler. If it is nil, the client logs nothing.
 	Log *slog.Logger
-	// OnOutage is called once when a call has had no server for two seconds, from a goroutine of its own. It is not called
-	// while a server has the request, however long that takes. Each call of the client calls it by itself. nil does nothing.
+	// OnOutage is called when a call has had no connection to a server for two seconds. Each call of the client calls it at
+	// most once, in a separate goroutine. While a server processes the request, OnOutage is not called. It may be nil.
 	OnOutage func(Outage)
 }
 
-// Client sends requests to the servers of one Belfry. It is safe for concurrent use.
+// Client sends requests to the instances of Belfry that share one database. It is safe for concurrent use.
 type Client struct {
 	http           *http.Client
 	servers        *servers
@@ -54,7 +55,7 @@ type Client struct {
 //
 //	c, err := client.New(client.Config{URLs: []string{"http://localhost:6632"}})
 //
-// It sends nothing. It fails if a URL is not valid or HTTPClient has a Timeout.
+// New sends no request. It fails if a URL is not valid or HTTPClient has a Timeout.
 func New(config Config) (*Client, error) {
 	if len(config.URLs) == 0 {
 		return nil, errors.New("a client needs the URL of a server")
@@ -75,7 +76,7 @@ func New(config Config) (*Client, error) {
 		c.http = &http.Client{Transport: newTransport()}
 	}
 	if c.http.Timeout != 0 {
-		return nil, errors.New("the Timeout of HTTPClient must be 0: it would end long polls; use RequestTimeout")
+		return nil, errors.New("the Timeout of HTTPClient must be 0, because a timeout would end long polls: use RequestTimeout")
 	}
 	if c.retryFor == 0 {
 		c.retryFor = defaultRetryFor
@@ -89,7 +90,7 @@ func New(config Config) (*Client, error) {
 	return c, nil
 }
 
-// Close closes the unused connections. It does not end calls that run. The client may be used again.
+// Close closes the unused connections. It does not end running calls. The client may be used after Close.
 func (c *Client) Close() { c.http.CloseIdleConnections() }
 
 func newTransport() http.RoundTripper {
@@ -102,7 +103,7 @@ func newTransport() http.RoundTripper {
 	return transport
 }
 
-// pauseFor blocks for a time, and returns false at once when ctx ends.
+// pauseFor blocks for a duration and returns true. If ctx ends earlier, it returns false at once.
 func pauseFor(ctx context.Context, d time.Duration) bool {
 	timer := time.NewTimer(d)
 	defer timer.Stop()

@@ -17,42 +17,42 @@ const (
 	defaultWait  = 30 * time.Second
 	defaultLease = time.Minute
 	defaultGrace = 30 * time.Second
-	// afterError is the pause after a pop that failed because of a message that cannot be read.
+	// afterError is the pause after a pop that failed with an error that is not 4xx, such as a message that cannot be read.
 	afterError = time.Second
-	// afterEmpty is the pause after a pop that was answered without messages earlier than quick.
+	// afterEmpty is the pause after an answer without messages that arrived earlier than quick.
 	afterEmpty = 100 * time.Millisecond
 	quick      = 50 * time.Millisecond
 )
 
-// ConsumeOptions are the settings of Consume and Messages. Either Queue is set, or Namespace, Task or both. Otherwise
+// ConsumeOptions are the settings of Consume and Messages. Set either Queue, or Namespace, Task or both. Otherwise
 // Consume returns ErrInvalid.
 type ConsumeOptions struct {
 	Queue string
-	// Partition restricts the consumer to one partition of Queue. "" is any partition.
+	// Partition restricts the consumer to one partition of Queue. "" means any partition.
 	Partition string
-	// Namespace and Task receive from any queue that has both.
+	// Namespace and Task select the queues: the consumer receives from each queue that has both.
 	Namespace, Task string
-	// Group is the consumer group. Each group receives every message. "" is the reader without a group.
+	// Group is the consumer group. Each group receives every message. "" means the reader without a group.
 	Group string
 	// SubscriptionMode and SubscriptionFrom say where a new group starts; see PopOptions.
 	SubscriptionMode, SubscriptionFrom string
 
-	// Concurrency is the number of handlers that run at a time. Each has a pop of its own, and handles the messages of a pop one
-	// after the other. 0 is 1. Messages ignores it.
+	// Concurrency is the number of workers. Each worker sends its own pops, and handles the messages of a pop one after the
+	// other. 0 means 1. Messages ignores this field.
 	Concurrency int
-	// Batch is the most messages of a pop. 0 is 100. After a crash the messages of a pop that are not acknowledged
-	// yet are delivered again.
+	// Batch is the maximum number of messages of a pop. 0 means 100. After a crash, the server delivers the messages of a pop
+	// that were not acknowledged again.
 	Batch int
-	// Partitions is the most partitions of a pop. 0 is 1. With many partitions that have few messages each, a higher
+	// Partitions is the maximum number of partitions of a pop. 0 means 1. If many partitions have few messages each, a higher
 	// number saves requests. With slow handlers keep 1, so that other consumers get the other partitions.
 	Partitions int
-	// Wait is how long a pop waits at the server. 0 is 30 seconds.
+	// Wait is how long the server waits for a message. 0 means 30 seconds.
 	Wait time.Duration
-	// Lease is how long a lease lasts after each extension. It is extended after a third of it. 0 is a minute. Messages of a
-	// consumer that crashed are delivered again after that time, or after the leaseTime of the queue if that is longer.
+	// Lease is how long a lease lasts after each extension. 0 means one minute. The consumer extends a lease every Lease/3. If a
+	// consumer crashes, its messages are delivered again after Lease, or after the leaseTime of the queue if it is longer.
 	Lease time.Duration
-	// Grace is how long handlers may go on when ctx has ended. Then their context ends. 0 is 30 seconds, and a
-	// negative value ends it at once.
+	// Grace is how long handlers may continue after ctx has ended. After Grace, the context of the handlers ends. 0 means 30
+	// seconds, and a negative value means no grace.
 	Grace time.Duration
 }
 
@@ -73,13 +73,13 @@ type handled struct {
 
 func (h *handled) Unwrap() error { return h.error }
 
-// DeadLetter returns an error with which a handler makes its message a dead letter at once. err is kept with it.
+// DeadLetter returns an error that makes the message of a handler a dead letter at once. The dead letter keeps the text of err.
 func DeadLetter(err error) error { return decide(DeadLettered, 0, err) }
 
-// RetryLater returns an error after which the message is delivered again a second later, without counting a failure.
+// RetryLater returns an error with which the message is delivered again after a second. It does not count as a failure.
 func RetryLater(err error) error { return RetryAfter(time.Second, err) }
 
-// RetryAfter is RetryLater with another pause. With 0 the message is delivered again at once.
+// RetryAfter is RetryLater with the given pause. With 0 the message is delivered again at once.
 func RetryAfter(pause time.Duration, err error) error { return decide(Retry, pause, err) }
 
 func decide(status AckStatus, pause time.Duration, err error) error {
@@ -89,40 +89,40 @@ func decide(status AckStatus, pause time.Duration, err error) error {
 	return &handled{status, pause, err}
 }
 
-// Consume calls handle for each message until ctx ends, and then returns nil:
+// Consume calls handle for each message. When ctx ends, it returns nil:
 //
 //	err := client.Consume(ctx, c, client.ConsumeOptions{Queue: "orders", Group: "billing"},
 //		func(ctx context.Context, m *client.Message[Order]) error { return ship(ctx, m.Data) })
 //
-// The messages of a partition are handled
-// strictly in order, one at a time. Up to Concurrency partitions are handled at a time.
+// Consume handles the messages of a partition strictly in order, one at a time. Up to Concurrency handlers run at a time.
 //
 // The result of handle decides what happens to the message:
-//   - nil: it is completed.
-//   - DeadLetter(err): it becomes a dead letter.
-//   - RetryLater(err): it is delivered again, with all that follow it in its partition, after a second.
-//   - RetryAfter(d, err): the same, after d.
-//   - ErrAcknowledged: nothing, because the handler acknowledged it.
-//   - any other error, a panic, or a payload that does not fit T: it failed. It is delivered again, with all that follow it in its
-//     partition, until the retryLimit of the queue is reached. Then it becomes a dead letter.
+//   - nil: the message is completed.
+//   - DeadLetter(err): the message becomes a dead letter.
+//   - RetryLater(err): after a second, the message and all later messages of its partition are delivered again.
+//   - RetryAfter(d, err): like RetryLater, but after d.
+//   - ErrAcknowledged: Consume does nothing, because the handler acknowledged the message.
+//   - any other error, a panic, or a payload that does not fit T: the message failed. The message and all later messages of its
+//     partition are delivered again. When the retryLimit of the queue is reached, the message becomes a dead letter.
 //
-// The context of handle carries the trace id of the message. It ends when the lease is lost, with the cause
-// ErrLeaseLost: the message is delivered again, perhaps already now. It also ends Grace after ctx. Then an error of
-// handle counts as RetryAfter(0, err).
+// The context of handle carries the trace id of the message. If the lease is lost, the context ends with the cause
+// ErrLeaseLost. Then another consumer may already have the message. The context also ends Grace after ctx has ended. From then
+// on, an error of handle counts as RetryAfter(0, err).
 //
-// When ctx ends, Consume sends no more pops and begins no more messages. It waits for the handlers, acknowledges what is
-// done, and releases the rest, which other consumers receive at once. It returns when all handlers have returned and the
-// acknowledgments are answered or RetryFor has passed. A handler that ignores its context delays that.
+// When ctx ends, Consume sends no more pops and calls handle for no more messages. It waits for the running handlers,
+// acknowledges the handled messages, and releases the others, which other consumers receive at once. It returns when all
+// handlers have returned and the acknowledgments are answered or RetryFor has passed. A handler that ignores its context delays
+// the return.
 //
-// A server that is not available is waited for without a limit. Consume returns an error when the server refuses
-// a pop, for example because the token does not permit it.
+// If no server is available, Consume waits without a limit. If the server refuses a pop, for example because of the token,
+// Consume returns the error.
 func Consume[T any](ctx context.Context, c *Client, o ConsumeOptions, handle func(context.Context, *Message[T]) error) error {
 	return c.consume(ctx, o, max(1, o.Concurrency), func(ctx context.Context, raw *Raw) error {
 		return protect(ctx, c.log, raw, handle)
 	})
 }
 
-// protect decodes a message and calls handle. A panic is an error.
+// protect decodes a message and calls handle. It returns a panic of handle as an error.
 func protect[T any](ctx context.Context, log *slog.Logger, raw *Raw, handle func(context.Context, *Message[T]) error) (err error) {
 	message, err := Decode[T](raw)
 	if err != nil {
@@ -146,10 +146,10 @@ type consumer struct {
 	lease  time.Duration
 	handle func(context.Context, *Raw) error
 	// work is the context of all handlers. It ends Grace after the context of Consume.
-	work context.Context //nolint:containedctx // it is the lifetime of the handlers
+	work context.Context //nolint:containedctx // the context is the lifetime of the handlers
 }
 
-// consume runs workers until ctx ends or one of them fails, and returns the first failure.
+// consume runs workers until ctx ends or a worker fails. It returns the first failure.
 func (c *Client) consume(ctx context.Context, o ConsumeOptions, workers int, handle func(context.Context, *Raw) error) error {
 	pop, err := o.pop().call()
 	if err != nil {
@@ -187,7 +187,7 @@ func (c *Client) consume(ctx context.Context, o ConsumeOptions, workers int, han
 	return failure
 }
 
-// run pops and handles until ctx ends. It returns an error if the server refuses a pop.
+// run pops and handles messages until ctx ends. It returns an error if the server refuses a pop.
 func (w *consumer) run(ctx context.Context) error {
 	for ctx.Err() == nil {
 		began := time.Now()
@@ -211,7 +211,8 @@ func (w *consumer) run(ctx context.Context) error {
 	return nil
 }
 
-// statusOf returns how a message is acknowledged, "" for not at all, and the pause before the next delivery.
+// statusOf returns the status of the acknowledgment and the pause before the next delivery. With the status "" no
+// acknowledgment is sent.
 func (w *consumer) statusOf(err error) (AckStatus, time.Duration) {
 	var decided *handled
 	switch {
@@ -227,7 +228,7 @@ func (w *consumer) statusOf(err error) (AckStatus, time.Duration) {
 	return Failed, 0
 }
 
-// seconds returns a duration of at least a second that the API can express.
+// seconds rounds a duration up to whole seconds, at least one second.
 func seconds(d time.Duration) time.Duration {
 	return time.Duration(math.Ceil(max(1, d.Seconds()))) * time.Second
 }

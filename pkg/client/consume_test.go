@@ -16,7 +16,7 @@ import (
 	"github.com/belfry-mq/belfry/pkg/client"
 )
 
-// fill pushes n messages with the transaction ids "partition-number" and their number as payload.
+// fill pushes n messages to a partition. The transaction id of a message is "partition-number", and its payload is the number.
 func fill(t *testing.T, c *client.Client, partition string, n int) {
 	t.Helper()
 	items := make([]client.Item, n)
@@ -71,7 +71,7 @@ func TestPartitionsAreHandledInOrderAndInParallel(t *testing.T) {
 	})
 }
 
-// The result of a handler decides the status, and what fails is delivered again with all that follows it.
+// The result of a handler decides the status. A failed message and all later messages of its partition are delivered again.
 func TestResultsOfHandlersBecomeStatuses(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -114,7 +114,7 @@ func TestResultsOfHandlersBecomeStatuses(t *testing.T) {
 	})
 }
 
-// A failure that uses up the retries leaves the lease to the messages after it. The consumer releases it.
+// A failure that exceeds the retryLimit does not end the lease of the later messages. The consumer releases the lease.
 func TestFailureReleasesTheLeaseOfTheMessagesAfterIt(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -174,7 +174,7 @@ func TestLostLeaseEndsTheContextOfTheHandler(t *testing.T) {
 				b.endLeases()
 				<-ctx.Done()
 				require.ErrorIs(t, context.Cause(ctx), client.ErrLeaseLost)
-				return nil // a handler may overlook it
+				return nil // a handler may ignore the end of its context
 			}
 			if m.Data == 1 {
 				stop()
@@ -182,12 +182,13 @@ func TestLostLeaseEndsTheContextOfTheHandler(t *testing.T) {
 			return nil
 		})
 		require.NoError(t, err)
-		require.Equal(t, []int{0, 0, 1}, seen, "the rest of the lost lease is not handled")
+		require.Equal(t, []int{0, 0, 1}, seen, "the remaining messages of the lost lease are not handled")
 		require.Equal(t, []string{"p-0 completed", "p-1 completed"}, b.acked())
 	})
 }
 
-// When the context ends, the handler may finish, what is done is acknowledged, and the rest is free at once.
+// When the context ends, the running handler finishes. The consumer acknowledges the handled messages, and releases the others at
+// once.
 func TestStopFinishesAndReleases(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -231,7 +232,7 @@ func TestGraceEndsTheHandlers(t *testing.T) {
 	})
 }
 
-// Messages of a slow pop are acknowledged every second, not only at its end.
+// If the messages of a pop take long, the consumer acknowledges finished messages every second.
 func TestFinishedMessagesAreAcknowledgedWhileOthersAreHandled(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {

@@ -6,16 +6,16 @@ import (
 	"time"
 )
 
-// ackInterval is how long a finished message waits for its acknowledgment while later messages of its pop are handled.
+// ackInterval is how long the acknowledgment of a finished message waits while the worker handles later messages of the pop.
 const ackInterval = time.Second
 
 // delivery is the state of the messages of one pop. It belongs to one worker.
 type delivery struct {
 	*consumer
 	lease *lease
-	// ended has the partitions whose other messages are not handled, because they are delivered again.
+	// ended has the partitions whose remaining messages the worker does not handle, because the server delivers them again.
 	ended map[string]bool
-	// finished are acknowledgments that are not sent yet. sent is the last submission, or nil.
+	// finished are acknowledgments that are not submitted yet. sent is the last submission, or nil.
 	finished []ackItem
 	sent     *submission
 	sentAt   time.Time
@@ -23,7 +23,8 @@ type delivery struct {
 	refused bool
 }
 
-// deliver handles the messages of a pop and acknowledges them. When ctx ends or the lease is lost, it releases the rest.
+// deliver handles the messages of a pop and acknowledges them. When ctx ends or the lease is lost, it releases the remaining
+// messages.
 func (w *consumer) deliver(ctx context.Context, messages []*Raw) {
 	d := &delivery{consumer: w, ended: map[string]bool{}, sentAt: time.Now(), lease: w.hold(messages[0].LeaseID)}
 	defer d.lease.release()
@@ -43,7 +44,7 @@ func (w *consumer) deliver(ctx context.Context, messages []*Raw) {
 	}
 }
 
-// handleMessage handles a message. rest are the messages after it.
+// handleMessage handles a message. rest are the later messages of the same pop.
 func (d *delivery) handleMessage(message *Raw, rest []*Raw) {
 	ctx := d.lease.ctx
 	if message.TraceID != "" {
@@ -61,23 +62,23 @@ func (d *delivery) handleMessage(message *Raw, rest []*Raw) {
 	case DeadLettered:
 		d.finished = append(d.finished, ackItem{Ack: message.Ack(status, err)})
 		d.submit()
-		// If a later message is completed before this is certain, also by its handler, the cursor passes this message
-		// and it is lost. After a refusal, nothing more of the delivery is handled; see lost.
+		// This message must be a dead letter before a later message is completed. Otherwise the cursor passes this message,
+		// and the message is lost. A handler may complete a later message itself. After a refusal, lost ends the delivery.
 		if !d.sent.answered() {
 			d.release(message)
-			pauseFor(ctx, afterError) // otherwise a server that always fails gets the message again and again without a pause
+			pauseFor(ctx, afterError) // without the pause, a failing server would get the same request in a tight loop
 		}
 	case Retry, Failed:
 		d.end(message, status, pause, err)
-		// If this failure makes the message a dead letter, the lease lives on for the others. This releases it. Otherwise
-		// it is refused.
+		// If this failure makes the message a dead letter, the lease stays for the later messages. The release of the next
+		// message ends it. If the lease has ended already, the server refuses the release.
 		for _, next := range rest {
 			if next.PartitionID == message.PartitionID {
 				d.release(next)
 				break
 			}
 		}
-	default: // the handler acknowledged this message, and so those before it
+	default: // the handler acknowledged this message, so the cursor has passed the earlier messages too
 		for i := range d.finished {
 			d.finished[i].mayBeRefused = true
 		}
@@ -92,7 +93,7 @@ func (d *delivery) end(message *Raw, status AckStatus, pause time.Duration, reas
 	d.finished = append(d.finished, ackItem{Ack: ack})
 }
 
-// release ends the lease of the partition of a message. It has no effect if the lease has ended.
+// release ends the lease on the partition of a message. It has no effect if the lease has ended.
 func (d *delivery) release(message *Raw) {
 	d.end(message, Retry, 0, nil)
 	d.finished[len(d.finished)-1].mayBeRefused = true
@@ -103,8 +104,8 @@ func (d *delivery) lost() bool {
 	return errors.Is(context.Cause(d.lease.ctx), ErrLeaseLost) || d.refused || d.sent != nil && d.sent.wasRefused()
 }
 
-// submit hands the finished acknowledgments to the acker. It blocks until the acknowledgments of this delivery that were submitted
-// before are answered, because they may not be applied in another order.
+// submit passes the finished acknowledgments to the acker. First it waits for the answer to the previous submission of this
+// delivery, because the server must apply the submissions in order.
 func (d *delivery) submit() {
 	if len(d.finished) == 0 {
 		return

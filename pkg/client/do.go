@@ -17,7 +17,8 @@ import (
 	jsonv1 "github.com/go-json-experiment/json/v1"
 )
 
-// lenient accepts everything that the server accepts in payloads, and keeps their bytes. It matches names as encoding/json does.
+// lenient accepts all JSON that the server accepts in payloads, and keeps the bytes of payloads. It matches names as
+// encoding/json does.
 var lenient = json.JoinOptions(
 	json.MatchCaseInsensitiveNames(true), jsonv1.MatchCaseSensitiveDelimiter(true),
 	jsontext.AllowDuplicateNames(true), jsontext.AllowInvalidUTF8(true), jsontext.PreserveRawStrings(true),
@@ -26,19 +27,20 @@ var lenient = json.JoinOptions(
 // Request is a request to any route of the API. docs/http-reference.md lists them.
 type Request struct {
 	Method string
-	// Path begins with a slash. Names in it are escaped, as with url.PathEscape.
+	// Path begins with a slash. The caller escapes names in the path with url.PathEscape.
 	Path  string
 	Query url.Values
 	// Body is encoded as JSON. nil sends no body.
 	Body any
 }
 
-// Do sends a request and decodes the JSON of the answer into into. A nil into discards the answer, and a *[]byte gets it as
-// it is. An empty answer, such as 204, leaves into unchanged. Any status but 2xx is an *Error.
+// Do sends a request and decodes the JSON of the answer into the variable to which into points. If into is nil, Do discards the
+// answer. If into is a *[]byte, the variable gets the body unchanged. An empty answer, such as 204, does not change the variable.
+// If the status is not 2xx, the error is an *Error.
 //
-// The names in the JSON and in into are compared as encoding/json does: without regard to case if none is equal. Do repeats GET, HEAD, PUT and DELETE as the
-// package says. It repeats other methods only after 429 and 503, and if the server
-// was not reached. It blocks until there is an answer, until RetryFor has passed, or until ctx ends.
+// Do matches the names in the JSON with the fields of into as encoding/json does. It repeats GET, HEAD, PUT and DELETE as the
+// package documentation says. It repeats other methods only after 429 and 503, and if it could not connect to the server. It
+// blocks until there is an answer, until RetryFor has passed, or until ctx ends.
 func (c *Client) Do(ctx context.Context, request Request, into any) error {
 	call, err := newCall(request)
 	if err != nil {
@@ -55,14 +57,14 @@ func (c *Client) Do(ctx context.Context, request Request, into any) error {
 type call struct {
 	method, target string
 	body           []byte
-	header         http.Header // more headers, or nil
-	// repeatable requests have the same effect once and twice.
+	header         http.Header // additional headers, or nil
+	// repeatable: a second request has no further effect.
 	repeatable bool
 	// wait is how long the server may wait before it answers.
 	wait time.Duration
-	// endless calls are repeated until the context ends.
+	// endless: the call is repeated until the context ends.
 	endless bool
-	// hasty calls are not repeated after 429.
+	// hasty: the call is not repeated after 429.
 	hasty bool
 }
 
@@ -125,7 +127,7 @@ func (c *Client) send(ctx context.Context, made call) ([]byte, error) {
 		}
 		if failure.Status == http.StatusUnauthorized && !renewed && c.tokens.refused(token) {
 			renewed = true
-			attempt-- // it was no attempt at another server
+			attempt-- // the next attempt uses the same server
 			continue
 		}
 		if !failure.temporary(made.repeatable) || made.hasty && failure.Status == http.StatusTooManyRequests {
@@ -144,8 +146,8 @@ func (c *Client) send(ctx context.Context, made call) ([]byte, error) {
 	}
 }
 
-// pause returns how long to wait after a failed attempt, and leaves a server that is not available. Another server is tried
-// at once, whatever the Retry-After of the first.
+// pause returns how long to wait after a failed attempt. After any failure but 429, it changes to the next server. A server
+// that the call has not tried is tried at once, even if the failed server sent Retry-After.
 func (c *Client) pause(failure *Error, number int64, attempt int) time.Duration {
 	pause := c.servers.backoff(attempt)
 	if failure.Status == http.StatusTooManyRequests {
@@ -174,7 +176,7 @@ func (c *Client) attempt(ctx context.Context, to server, token string, made call
 	return answer, nil
 }
 
-// open sends a call once, and returns the answer if its status is 2xx. The caller closes its body.
+// open sends a call once, and returns the answer if its status is 2xx. The caller closes the body of the answer.
 func (c *Client) open(ctx context.Context, to server, token string, made call) (*http.Response, error) {
 	failure := &Error{Method: made.method, Path: made.target, URL: to.printed}
 	var body io.Reader
@@ -189,7 +191,7 @@ func (c *Client) open(ctx context.Context, to server, token string, made call) (
 	if body != nil {
 		request.Header.Set("Content-Type", "application/json")
 	} else if !made.repeatable {
-		// Otherwise http.Transport itself repeats a GET when a kept connection breaks.
+		// Without a body, http.Transport itself repeats a GET when a kept connection breaks.
 		request.Body = io.NopCloser(bytes.NewReader(nil))
 	}
 	if token != "" {
@@ -212,7 +214,7 @@ func (c *Client) open(ctx context.Context, to server, token string, made call) (
 	return nil, failure.refusal(response.StatusCode, response.Header, answer)
 }
 
-// unwrapURL removes the URL from an error, because it has the user and the password. Error has the URL without them.
+// unwrapURL removes the URL from an error, because the URL has the user and the password.
 func unwrapURL(err error) error {
 	var wrapped *url.Error
 	if errors.As(err, &wrapped) {
@@ -221,9 +223,9 @@ func unwrapURL(err error) error {
 	return err
 }
 
-// readAll reads the body of an answer. With a known length it needs one allocation.
+// readAll reads the body of an answer. If the length is known, it needs one allocation.
 func readAll(response *http.Response) ([]byte, error) {
-	const most = 64 << 20 // above this the length is not believed
+	const most = 64 << 20 // a larger length is not trusted, and not allocated in advance
 	if response.Body == http.NoBody {
 		return nil, nil
 	}

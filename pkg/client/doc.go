@@ -1,5 +1,5 @@
-// Package client is the Go client of Belfry. It speaks the HTTP API and imports no package of the server. Package client/api has
-// all requests and answers. This package has aliases for those that are used most:
+// Package client is the Go client of Belfry. It uses the HTTP API and imports no package of the server. Package client/api has
+// the types of all requests and answers. This package has aliases for the types that programs use most:
 //
 //	c, err := client.New(client.Config{URLs: []string{"http://localhost:6632"}})
 //	stored, err := c.Push(ctx, client.Item{Queue: "orders", Payload: order})
@@ -7,33 +7,34 @@
 // # Pushing
 //
 // [Client.Push] and [Client.PushMany] return when the messages are stored. A [Producer] collects the messages of many
-// goroutines and sends them in few requests. A message without a transaction id gets one from the client, so a request
-// that got no answer is repeated without storing a message twice.
+// goroutines and sends them in few requests. If a message has no transaction id, the client generates an id. So the client can
+// repeat a request that got no answer, and the server stores no message twice.
 //
 // # Consuming
 //
 // [Consume] calls a handler for each message, and [Messages] is an iterator. Both receive the messages of a partition
 // strictly in order, extend the lease while a handler works, and acknowledge in batches. A message is delivered at
-// least once: it comes again after a crash, after a lost lease, or if the answer to an acknowledgment was lost. [Client.Pop] and
-// [Client.Ack] are the single steps. [Client.Transact] pushes and acknowledges in one transaction.
+// least once. It is delivered again after a crash, after a lost lease, or if an acknowledgment did not reach the server.
+// [Client.Pop] and [Client.Ack] are the single steps. [Client.Transact] pushes and acknowledges in one transaction.
 //
 // # Servers, repetition and time
 //
-// All instances of one Belfry are equal. A client with several URLs uses the first one, and goes on to the next one when
-// a request fails because the server is not available. A request is repeated after a failed connection, 429, 502, 503
-// and 504, with growing pauses, but not before the Retry-After of the answer. [Config.RetryFor] bounds the repetition.
+// All instances of Belfry that share one database are equal. A client with several URLs uses the first server. When a request
+// fails because the server is not available, the client changes to the next server. It repeats a request after a failed
+// connection, 429, 502, 503 and 504. The pauses grow, and last at least the Retry-After of the answer. [Config.RetryFor] limits
+// the repetition.
 //
-// Every call that may block takes a context. A call returns when its context ends. Its error then wraps the cause of the
-// context. Times in the options of a call are time.Durations; each field says if the server counts in seconds or milliseconds.
-// Requests and answers have numbers whose unit is in their name, such as DelaySeconds of an [Item].
+// Every call that may block takes a context. When the context ends, the call returns an error that wraps the cause of the
+// context. Durations in the options of a call are time.Durations. Each field says whether the server counts in seconds or
+// milliseconds. Numbers in requests and answers have their unit in their name, such as DelaySeconds of an [Item].
 //
 // # Errors
 //
-// A call returns an [*Error] if the answer is not a success or the server cannot be reached. Compare it by errors.Is with the
-// variables of this package, such as [ErrForbidden].
+// A call returns an [*Error] if the answer is not a success or no server can be reached. Compare it with the variables of this
+// package, such as [ErrForbidden], by errors.Is.
 //
 // # Traces
 //
-// The traceId of a message is a UUID. A W3C trace id has the same 16 bytes. [TraceID] reads it from a traceparent header, and
-// [WithTraceID] makes all pushes of a context carry it. The context of a handler carries the trace id of its message.
+// The traceId of a message is a UUID. It has the 16 bytes of a W3C trace id. [TraceID] returns the traceId for a traceparent
+// header. [WithTraceID] sets the traceId of all pushes of a context. The context of a handler has the traceId of its message.
 package client

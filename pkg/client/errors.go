@@ -13,9 +13,9 @@ import (
 	"github.com/belfry-mq/belfry/pkg/client/api"
 )
 
-// These errors are for errors.Is. The first ones match an *Error by its status.
+// These errors are for errors.Is. ErrInvalid to ErrUnavailable match an *Error by its status.
 var (
-	// ErrInvalid is 400, or a request that the client does not send: it can never work, and nothing was done.
+	// ErrInvalid is 400, or a request that the client refuses to send. The request can never succeed, and changed nothing.
 	ErrInvalid = errors.New("the request is invalid")
 	// ErrUnauthorized is 401: the token is missing or not valid.
 	ErrUnauthorized = errors.New("the token is missing or not valid")
@@ -29,22 +29,22 @@ var (
 	ErrTooLarge = errors.New("the request is too large")
 	// ErrQueueFull is 429: the queue has reached its maxSize, and nothing was stored.
 	ErrQueueFull = errors.New("the queue is full")
-	// ErrServer is 500: a mistake of the server, or a pop met a message that cannot be read.
+	// ErrServer is 500: an internal error of the server, or a pop of a message that the server cannot read.
 	ErrServer = errors.New("internal error of the server")
 	// ErrUnavailable is 502, 503, 504, a failed connection, or a failed TokenFunc.
 	ErrUnavailable = errors.New("no server is available")
 
-	// ErrLeaseLost means that a lease has ended, and that its messages are delivered again. It is the error of Extend, and the
-	// cause of the context of a handler.
+	// ErrLeaseLost means that a lease has ended, and that its messages are delivered again. Extend returns it. It is also the
+	// cause of a handler's context that ended because of the lease.
 	ErrLeaseLost = errors.New("the lease has ended")
 	// ErrClosed is the error of a Producer after Close.
 	ErrClosed = errors.New("the producer is closed")
-	// ErrAcknowledged is for handlers of Consume: the handler acknowledged the message itself, for example with
-	// Transact, and Consume must not do it.
+	// ErrAcknowledged is for handlers of Consume. It means that the handler acknowledged the message itself, for example with
+	// Transact, and that Consume must not acknowledge it.
 	ErrAcknowledged = errors.New("the handler acknowledged the message")
 )
 
-// statuses has the error of each status.
+// statuses maps each HTTP status to its error. 0 means no answer.
 var statuses = map[int]error{
 	0:                                ErrUnavailable,
 	http.StatusBadRequest:            ErrInvalid,
@@ -60,13 +60,13 @@ var statuses = map[int]error{
 	http.StatusGatewayTimeout:        ErrUnavailable,
 }
 
-// Error is an answer that is no success, or a request without an answer.
+// Error describes an answer without a 2xx status, or a request without an answer.
 type Error struct {
 	// Method and Path name the request. URL is the server, without user and password.
 	Method, Path, URL string
 	// Status is the HTTP status, or 0 if there was no answer.
 	Status int
-	// Message is the text of the server: what is wrong and what to change.
+	// Message is the text of the server. It says what is wrong and what to change.
 	Message string
 	// RetryAfter is the pause that the server asks for, or 0.
 	RetryAfter time.Duration
@@ -75,7 +75,7 @@ type Error struct {
 	// Body is the body of the answer.
 	Body []byte
 
-	// cause is why there was no answer.
+	// cause is the reason why there was no answer.
 	cause error
 }
 
@@ -91,14 +91,14 @@ func (e *Error) Is(target error) bool { return statuses[e.Status] == target }
 
 func (e *Error) Unwrap() error { return e.cause }
 
-// unsent reports whether the server certainly did not get the request.
+// unsent reports whether the request certainly did not reach the server.
 func (e *Error) unsent() bool {
 	var dial *net.OpError
 	return e.Status == 0 && errors.As(e.cause, &dial) && dial.Op == "dial"
 }
 
-// temporary reports whether the same request may succeed later, and the server permits a repetition. A repeatable request has
-// the same effect once and twice.
+// temporary reports whether the same request may succeed later and can be repeated without a second effect. repeatable means
+// that a second request has no further effect.
 func (e *Error) temporary(repeatable bool) bool {
 	switch e.Status {
 	case http.StatusTooManyRequests, http.StatusServiceUnavailable:
@@ -109,7 +109,7 @@ func (e *Error) temporary(repeatable bool) bool {
 	return false
 }
 
-// divisible reports whether a part of the same request may succeed.
+// divisible reports whether a part of the request may succeed alone.
 func (e *Error) divisible() bool {
 	switch e.Status {
 	case http.StatusBadRequest, http.StatusForbidden, http.StatusRequestEntityTooLarge, http.StatusTooManyRequests:
@@ -118,7 +118,7 @@ func (e *Error) divisible() bool {
 	return false
 }
 
-// refusal returns the error of an answer.
+// refusal completes e with the status, headers and body of an answer, and returns e.
 func (e *Error) refusal(status int, header http.Header, body []byte) *Error {
 	var text api.Error
 	e.Status, e.Body, e.RequestID = status, body, header.Get("X-Request-Id")

@@ -17,16 +17,16 @@ import (
 )
 
 const (
-	// streamSilence is how long a stream may send nothing. The server sends something every 15 seconds.
+	// streamSilence is how long a stream may be silent. The server sends at least a comment every 15 seconds.
 	streamSilence = 45 * time.Second
 	// maxEventLine is the longest line of a stream.
 	maxEventLine = 16 << 20
 )
 
-// Event is something that happened at a server: a queue was created, a group is late, or the figures of the last second.
-// docs/events.md lists the types with their data.
+// Event is a change at a server, such as a new queue or a late group, or the figures of the last second. docs/events.md lists
+// the types with their data.
 type Event struct {
-	// ID is "" for an event that only this stream gets.
+	// ID is "" for an event that the server sends only to this stream.
 	ID       string    `json:"-"`
 	Type     string    `json:"type"`
 	At       time.Time `json:"at"`
@@ -39,11 +39,11 @@ type Event struct {
 	Data stdjson.RawMessage `json:"data"`
 }
 
-// Events yields what happens, until ctx ends or the loop is left. The first event is a snapshot.
+// Events yields the events of a server until ctx ends or the caller leaves the loop. The first event is a snapshot.
 //
-// When the stream breaks, Events yields an error that is ErrUnavailable, connects again, and goes on where it was. If the
-// server does not know that place any more, another snapshot comes first. After any other error, such as an event that
-// cannot be read, the iteration ends.
+// When the stream breaks, Events yields an error that is ErrUnavailable, connects again, and continues after the last event. If
+// the server no longer has the events after the last event, the server sends another snapshot first. After any other error, such
+// as an event that cannot be read, the iteration ends.
 func (c *Client) Events(ctx context.Context) iter.Seq2[Event, error] {
 	return func(yield func(Event, error) bool) {
 		last, renewed := "", false
@@ -80,10 +80,10 @@ func (c *Client) Events(ctx context.Context) iter.Seq2[Event, error] {
 
 const eventsPath = "/api/v1/events"
 
-// errLeft means that the loop of the caller was left.
-var errLeft = errors.New("the loop was left")
+// errLeft means that the caller left the loop.
+var errLeft = errors.New("the caller left the loop")
 
-// follow yields the events of one connection, and keeps the id of the last one. came reports whether there was one.
+// follow yields the events of one connection, and stores the id of the last event in last. came reports whether an event came.
 func (c *Client) follow(ctx context.Context, from server, token string, last *string, yield func(Event, error) bool) (came bool, err error) {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
@@ -97,7 +97,7 @@ func (c *Client) follow(ctx context.Context, from server, token string, last *st
 	if err != nil {
 		return false, err
 	}
-	defer func() { _ = response.Body.Close() }() // nothing more is read
+	defer func() { _ = response.Body.Close() }() // the rest of the stream is not needed
 	lines := bufio.NewScanner(response.Body)
 	lines.Buffer(nil, maxEventLine)
 	var id string

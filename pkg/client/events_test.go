@@ -17,9 +17,9 @@ import (
 	"github.com/belfry-mq/belfry/pkg/client"
 )
 
-// A broken stream is an error that is not the last one. The next connection names the last event. An error that no
-// repetition mends ends the iteration.
-func TestEventsGoOnAfterABreak(t *testing.T) {
+// After a broken stream, the iteration yields an error and continues. The next connection names the last event. A permanent error
+// ends the iteration.
+func TestEventsContinueAfterABrokenStream(t *testing.T) {
 	t.Parallel()
 	var asked []string
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -53,7 +53,7 @@ func TestEventsGoOnAfterABreak(t *testing.T) {
 	require.Equal(t, []string{"/api/v1/events  text/event-stream", "/api/v1/events e-2 text/event-stream"}, asked)
 }
 
-// A loop that is left, and a context that ends, close the connection.
+// When the caller leaves the loop or the context ends, the connection is closed.
 func TestEventsEndWithTheirLoop(t *testing.T) {
 	t.Parallel()
 	gone := make(chan struct{}, 2)
@@ -74,7 +74,7 @@ func TestEventsEndWithTheirLoop(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()
 	for _, err := range c.Events(ctx) {
-		require.NoError(t, err, "an end by the context is no error")
+		require.NoError(t, err, "when the context ends, the iteration yields no error")
 		cancel()
 	}
 	<-gone
@@ -99,7 +99,7 @@ type roundTripper func(*http.Request) (*http.Response, error)
 
 func (f roundTripper) RoundTrip(r *http.Request) (*http.Response, error) { return f(r) }
 
-// A loop body that takes long is no silence of the stream.
+// The time limit for a silent stream does not run while the loop body runs.
 func TestEventsWaitForTheLoopBody(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -118,7 +118,7 @@ func TestEventsWaitForTheLoopBody(t *testing.T) {
 	})
 }
 
-// The same stream would bring an event that cannot be read again and again, so it ends the iteration.
+// An event that cannot be decoded ends the iteration, because a new stream would send the same event again.
 func TestAnEventThatCannotBeReadEndsTheIteration(t *testing.T) {
 	t.Parallel()
 	for _, bad := range []string{"data: {\"type\":\n\n", "data: " + strings.Repeat("x", 17<<20) + "\n\n"} {

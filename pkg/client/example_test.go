@@ -16,7 +16,7 @@ type Order struct {
 	Item string `json:"item"`
 }
 
-// exampleServer stands for a server at http://localhost:6632.
+// exampleServer returns a client of a fake server, and a function that stops the server.
 func exampleServer() (*client.Client, func()) {
 	server := httptest.NewServer(newBroker())
 	c, err := client.New(client.Config{URLs: []string{server.URL}})
@@ -26,7 +26,7 @@ func exampleServer() (*client.Client, func()) {
 	return c, func() { c.Close(); server.Close() }
 }
 
-// A client of two servers, with tokens that last an hour.
+// The client uses two servers. Its tokens last an hour.
 func ExampleNew() {
 	c, err := client.New(client.Config{
 		URLs: []string{"https://belfry-1.example.com", "https://belfry-2.example.com"},
@@ -55,11 +55,11 @@ func ExampleClient_Push() {
 	// duplicate <nil>
 }
 
-// The handler decides with its error what happens to the message.
+// The error that the handler returns decides what happens to the message.
 func ExampleConsume() {
 	c, stop := exampleServer()
 	defer stop()
-	ctx, done := context.WithCancel(context.Background()) // usually of signal.NotifyContext
+	ctx, done := context.WithCancel(context.Background()) // programs usually use signal.NotifyContext
 	defer done()
 	for id, item := range []string{"bell", "", "rope"} {
 		if _, err := c.Push(ctx, client.Item{Queue: "orders", Payload: Order{id, item}}); err != nil {
@@ -108,7 +108,7 @@ func ExampleMessages() {
 	// rope
 }
 
-// The invoice is stored exactly if the order is acknowledged.
+// The transaction stores the invoice and acknowledges the order, or does neither.
 func ExampleClient_Transact() {
 	c, stop := exampleServer()
 	defer stop()
@@ -171,7 +171,7 @@ func ExampleError() {
 	// 404 no such path
 }
 
-// Without Consume, a program pops, acknowledges and repeats by itself. The second order is delivered again after a minute.
+// A program without Consume calls Pop and Ack. The server delivers the second order again after a minute.
 func ExampleClient_Pop() {
 	c, stop := exampleServer()
 	defer stop()
@@ -208,7 +208,7 @@ func ExampleClient_Pop() {
 	// <nil>
 }
 
-// A message carries the trace of the request that pushed it.
+// A message has the trace id of the request that pushed it.
 func ExampleTraceID() {
 	id, err := client.TraceID("00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01")
 	fmt.Println(id, err)

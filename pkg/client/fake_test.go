@@ -17,18 +17,18 @@ import (
 	"github.com/belfry-mq/belfry/pkg/client"
 )
 
-// broker is a small server with one queue and one group, in memory. It is also a transport, so that tests can run in virtual time.
+// broker is a fake server with one queue and one group, in memory. It is also a transport, so that tests can run in virtual time.
 type broker struct {
 	mu         sync.Mutex
 	partitions []*partition
 	changed    chan struct{}
 	leases     int
 	leaseTime  time.Duration
-	// intercept may answer a request instead of the broker. It returns 0 for others.
+	// intercept may answer a request instead of the broker. If it returns the status 0, the broker answers.
 	intercept func(r *http.Request, body []byte) (status int, header http.Header, answer string)
-	// requests are method and path of all requests.
+	// requests has the method and path of each request.
 	requests []string
-	// acks are "id status" of all acknowledgments that were applied.
+	// acks has "id status" for each acknowledgment that was applied.
 	acks []string
 }
 
@@ -36,7 +36,7 @@ type partition struct {
 	name     string
 	messages []fakeItem
 	cursor   int
-	// lease is "" without a lease. last is the number of messages that it covers.
+	// lease is the id of the lease, or "". last is the index after the last message that the lease covers.
 	lease   string
 	until   time.Time
 	last    int
@@ -170,7 +170,7 @@ func (b *broker) pop(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// claimLocked leases partitions. Without messages it returns how long the next lease lasts.
+// claimLocked leases partitions and returns their messages. Without a message, it returns the time until the next lease ends.
 func (b *broker) claimLocked(batch, partitions int) (messages []map[string]any, next time.Duration) {
 	b.leases++
 	lease, now := fmt.Sprintf("lease-%d", b.leases), time.Now()
@@ -264,7 +264,7 @@ func (b *broker) extend(w http.ResponseWriter, r *http.Request, body []byte) {
 	_ = json.NewEncoder(w).Encode(map[string]any{"success": true, "expiresAt": until})
 }
 
-// transaction applies the acks if their leases are live, and the pushes.
+// transaction applies the operations in order, and stops at the first ack without a live lease. It undoes nothing.
 func (b *broker) transaction(w http.ResponseWriter, body []byte) {
 	var request struct {
 		Operations []struct {
@@ -309,7 +309,7 @@ func (b *broker) acked() []string {
 	return slices.Clone(b.acks)
 }
 
-// count returns how often a method and path was requested.
+// count returns the number of requests with a method and path.
 func (b *broker) count(request string) int {
 	b.mu.Lock()
 	defer b.mu.Unlock()

@@ -6,21 +6,21 @@ import (
 	"time"
 )
 
-// firstExtension is when a lease is extended for the first time. The API does not say how long a lease lasts, but the shortest
-// leaseTime of a queue is a second. Handlers that are faster need no extension.
+// firstExtension is the time from a delivery to the first extension of its lease. The delivery does not say how long the lease
+// lasts, but the shortest leaseTime of a queue is one second. If a worker finishes a delivery earlier, it sends no extension.
 const firstExtension = time.Second / 3
 
 // lease keeps the lease of a delivery alive until release.
 type lease struct {
-	// ctx is the context of the handlers. It ends with the lease, with the cause ErrLeaseLost.
-	ctx    context.Context //nolint:containedctx // it is the lifetime of the lease
+	// ctx is the context of the handlers. When the lease ends, ctx ends with the cause ErrLeaseLost.
+	ctx    context.Context //nolint:containedctx // the context is the lifetime of the lease
 	cancel context.CancelCauseFunc
 	timer  *time.Timer
-	// done closes when the keeper has ended, if the timer started it.
+	// done closes when keep returns. If timer was stopped before it fired, done never closes.
 	done chan struct{}
 }
 
-// hold begins to keep a lease.
+// hold starts to extend a lease regularly.
 func (w *consumer) hold(id string) *lease {
 	ctx, cancel := context.WithCancelCause(w.work)
 	l := &lease{ctx: ctx, cancel: cancel, done: make(chan struct{})}
@@ -32,13 +32,13 @@ func (w *consumer) hold(id string) *lease {
 	return l
 }
 
-// keep extends the lease until its context ends. until then the lease is live if no extension was refused.
+// keep extends the lease until l.ctx ends. If the server refuses an extension or the lease runs out, keep ends l.ctx.
 func (l *lease) keep(w *consumer, id string, began time.Time) {
 	length := seconds(w.lease)
 	ends := began.Add(length)
 	for l.ctx.Err() == nil {
 		sent := time.Now()
-		// The server counts from the arrival of the request, so the end is not before sent + length.
+		// The server counts from the arrival of the request, so the lease ends at sent + length or later.
 		attempt, cancel := context.WithDeadline(l.ctx, ends)
 		_, err := w.client.Extend(attempt, id, length)
 		cancel()
@@ -57,7 +57,7 @@ func (l *lease) keep(w *consumer, id string, began time.Time) {
 	}
 }
 
-// release stops keeping the lease. It blocks until the keeper has ended.
+// release stops the extensions. It blocks until keep has returned.
 func (l *lease) release() {
 	l.cancel(nil)
 	if !l.timer.Stop() {

@@ -5,19 +5,20 @@ import (
 	"iter"
 )
 
-// Delivered is a message of Messages. Its loop body decides what becomes of it.
+// Delivered is a message that Messages yields. The loop body can set its outcome with Settle.
 type Delivered[T any] struct {
 	*Message[T]
-	ctx     context.Context //nolint:containedctx // an iterator has no other way to pass it
+	ctx     context.Context //nolint:containedctx // an iterator cannot pass a context otherwise
 	settled bool
 	verdict error
 }
 
-// Context ends when the lease of the message is lost, or Grace after the context of Messages. It carries the trace id.
+// Context returns the context of the message. It ends when the lease is lost, or Grace after the end of the context of Messages.
+// It carries the trace id.
 func (d *Delivered[T]) Context() context.Context { return d.ctx }
 
-// Settle decides what becomes of the message, as the result of a handler of Consume does. The last call counts. The decision is
-// sent to the server after the loop body.
+// Settle sets the outcome of the message. verdict has the meaning of a handler's result in Consume. The last call counts. The
+// consumer sends the outcome to the server after the loop body.
 func (d *Delivered[T]) Settle(verdict error) { d.settled, d.verdict = true, verdict }
 
 // Messages returns an iterator over the messages that a consumer receives, one at a time:
@@ -29,11 +30,12 @@ func (d *Delivered[T]) Settle(verdict error) { d.settled, d.verdict = true, verd
 //		message.Settle(ship(message.Context(), message.Data))
 //	}
 //
-// A message that the loop body does not settle is completed when the body asks for the next one. If the body leaves the
-// loop, an unsettled message is released and delivered again. The other messages of its pop are released too.
+// If the loop body does not settle a message, the message is completed at the end of the body. If the body leaves the loop
+// without Settle, the message is released and delivered again. The other messages of its pop are released too.
 //
-// The loop ends without an error when ctx ends. It ends with an error, and without a message, when the server refuses a pop. A
-// payload that does not fit T fails as in Consume and does not reach the loop. A panic of the body is not recovered.
+// When ctx ends, the loop ends without an error. When the server refuses a pop, the loop yields the error without a message, and
+// ends. If a payload does not fit T, the message fails as in Consume, and the loop does not get it. Messages does not recover a
+// panic of the body.
 func Messages[T any](ctx context.Context, c *Client, o ConsumeOptions) iter.Seq2[*Delivered[T], error] {
 	return func(yield func(*Delivered[T], error) bool) {
 		loop, leave := context.WithCancel(ctx)

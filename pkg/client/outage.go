@@ -7,16 +7,16 @@ import (
 	"time"
 )
 
-// outageAfter is how long a call has no server before Config.OnOutage is called.
+// outageAfter is how long a call must be without a connection before Config.OnOutage is called.
 const outageAfter = 2 * time.Second
 
 // Outage says that a call waits for a server.
 type Outage struct {
 	// URL is the server of the first attempt, without user and password.
 	URL string
-	// Cause is the failure of the last attempt. It is nil if the first connection is still being made.
+	// Cause is the failure of the last attempt. It is nil if the first attempt has not ended.
 	Cause error
-	// Left is how long the call goes on. It is negative if the call goes on until its context ends.
+	// Left is how long the call will still try. It is negative if the call tries until its context ends.
 	Left time.Duration
 }
 
@@ -24,17 +24,17 @@ type Outage struct {
 type outage struct {
 	onOutage func(Outage)
 	url      string
-	// ends is when the call is given up. The zero time: when its context ends.
+	// ends is when the call gives up. The zero time means that only the end of the context ends the call.
 	ends  time.Time
 	timer *time.Timer
 
 	mu sync.Mutex
-	// connected: a server has the request. due: the timer has fired meanwhile.
+	// connected: the current attempt has a connection. due: the timer has fired while connected was true.
 	connected, due bool
 	cause          error
 }
 
-// watchOutage returns the watch of a call that begins, or nil without Config.OnOutage.
+// watchOutage starts to watch a new call. It returns nil if Config.OnOutage is nil.
 func (c *Client) watchOutage(made call) *outage {
 	if c.onOutage == nil {
 		return nil
@@ -44,7 +44,7 @@ func (c *Client) watchOutage(made call) *outage {
 	if !made.endless {
 		patience := c.retryFor
 		if patience < 0 {
-			patience = c.requestTimeout + made.wait // the one attempt
+			patience = c.requestTimeout + made.wait // the duration of a single attempt
 		}
 		o.ends = time.Now().Add(patience)
 	}
@@ -52,7 +52,7 @@ func (c *Client) watchOutage(made call) *outage {
 	return o
 }
 
-// trace returns a context that reports when an attempt has a connection.
+// trace returns a context for an attempt. It sets connected when the attempt has a connection.
 func (o *outage) trace(ctx context.Context) context.Context {
 	if o == nil {
 		return ctx
@@ -64,7 +64,7 @@ func (o *outage) trace(ctx context.Context) context.Context {
 	}})
 }
 
-// failed says that an attempt failed and that the call goes on.
+// failed records that an attempt failed and that the call will try again.
 func (o *outage) failed(cause error) {
 	if o == nil {
 		return
@@ -78,7 +78,8 @@ func (o *outage) failed(cause error) {
 	}
 }
 
-// fire runs when the time is over. A server that has the request may take its time.
+// fire runs outageAfter after the start of the watch. It calls onOutage unless the attempt has a connection: a connected server
+// may need longer to answer.
 func (o *outage) fire() {
 	o.mu.Lock()
 	connected, cause := o.connected, o.cause
@@ -94,7 +95,7 @@ func (o *outage) fire() {
 	o.onOutage(Outage{URL: o.url, Cause: cause, Left: left})
 }
 
-// end ends the watch.
+// end stops the watch.
 func (o *outage) end() {
 	if o != nil {
 		o.timer.Stop()

@@ -14,12 +14,12 @@ import (
 	"github.com/belfry-mq/belfry/pkg/client"
 )
 
-// transport is a function that answers requests.
+// transport is a function that implements http.RoundTripper.
 type transport func(*http.Request) (*http.Response, error)
 
 func (f transport) RoundTrip(r *http.Request) (*http.Response, error) { return f(r) }
 
-// hang waits until the request is given up. connected: a server has the request.
+// hang waits until the client gives the request up. connected: a server has the request.
 func hang(r *http.Request, connected bool, d time.Duration) error {
 	if connected {
 		httptrace.ContextClientTrace(r.Context()).GotConn(httptrace.GotConnInfo{})
@@ -32,8 +32,8 @@ func hang(r *http.Request, connected bool, d time.Duration) error {
 	}
 }
 
-// A call that has no server says so once, after two seconds, and how long it goes on.
-func TestOutagesAreTold(t *testing.T) {
+// A call without a connection calls OnOutage once, after two seconds. Left is how long the call still tries.
+func TestOutagesAreReported(t *testing.T) {
 	t.Parallel()
 	const long = time.Hour
 	refused := errors.New("connection refused")
@@ -41,7 +41,7 @@ func TestOutagesAreTold(t *testing.T) {
 		name     string
 		retryFor time.Duration
 		attempt  func(r *http.Request, number int) error
-		// at is when the outage is told, 0: never. left is what is left then.
+		// at is when OnOutage is called, 0 means never. left is the expected value of Left.
 		at, left time.Duration
 		cause    string
 	}{

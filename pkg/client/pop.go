@@ -12,7 +12,7 @@ import (
 	"github.com/belfry-mq/belfry/pkg/client/api"
 )
 
-// Message is a delivered message. T is the type of its payload. W3CTraceID returns its TraceID as a trace id of W3C.
+// Message is a delivered message. T is the type of its payload. W3CTraceID converts its TraceID to a W3C trace id.
 type Message[T any] = api.Message[T]
 
 // Raw is a message whose payload is not decoded. The payload has the bytes that the producer sent.
@@ -35,37 +35,38 @@ func Decode[T any](raw *Raw) (*Message[T], error) {
 	return &decoded, nil
 }
 
-// PopOptions say what a pop receives. Either Queue is set, or Namespace, Task or both. Otherwise a pop is ErrInvalid.
+// PopOptions say what a pop receives. Set either Queue, or Namespace, Task or both. Otherwise Pop returns ErrInvalid.
 type PopOptions struct {
 	Queue string
-	// Partition restricts the pop to one partition of Queue. "" is any partition.
+	// Partition restricts the pop to one partition of Queue. "" means any partition.
 	Partition string
-	// Namespace and Task receive from any queue that has both.
+	// Namespace and Task select the queues: the pop receives from a queue that has both.
 	Namespace, Task string
-	// Group is the consumer group. "" is the reader without a group.
+	// Group is the consumer group. "" means the reader without a group.
 	Group string
-	// Batch is the most messages, 1 to 10,000. 0 is 1.
+	// Batch is the maximum number of messages, from 1 to 10,000. 0 means 1.
 	Batch int
-	// Partitions is the most partitions, 1 to 200. 0 is 1.
+	// Partitions is the maximum number of partitions, from 1 to 200. 0 means 1.
 	Partitions int
-	// Wait is how long the server waits for a message, in milliseconds and at most ten minutes. 0 does not wait.
+	// Wait is how long the server waits for a message, in whole milliseconds, at most ten minutes. With 0 it does not wait.
 	Wait time.Duration
-	// AutoAck acknowledges at delivery. A message whose answer is lost is lost for the group.
+	// AutoAck makes the server acknowledge the messages before it answers. If the answer is lost, the group never gets them.
 	AutoAck bool
-	// SubscriptionMode and SubscriptionFrom say where a new group starts: with mode "new" or from "now" after the stored messages,
-	// from an instant after it, otherwise at the first message. A registered group goes on at its place.
+	// SubscriptionMode and SubscriptionFrom say where a new group starts. With SubscriptionMode "new" or SubscriptionFrom "now", it
+	// starts after the stored messages. If SubscriptionFrom is an instant, it starts after that instant. Otherwise it starts at
+	// the first message. A registered group ignores both fields.
 	SubscriptionMode, SubscriptionFrom string
 }
 
-// Pop receives messages, which Ack acknowledges:
+// Pop receives messages. Acknowledge them with Ack:
 //
 //	messages, err := c.Pop(ctx, client.PopOptions{Queue: "orders", Group: "billing", Batch: 10, Wait: 30 * time.Second})
 //
-// The result is empty if no message came within Wait. Messages of one partition are in
-// order. All have one lease, which lasts for the leaseTime of the queue.
+// The result is empty if no message came within Wait. Messages of one partition are in order. All messages have the same lease,
+// which lasts for the leaseTime of the queue.
 //
-// It blocks until the answer, and returns when ctx ends. The server releases messages whose answer was not received. With
-// AutoAck, a pop is not repeated after a lost answer.
+// Pop blocks until the server answers or ctx ends. If the client does not receive the answer, the server releases the messages.
+// With AutoAck, Pop does not repeat a request whose answer was lost.
 func (c *Client) Pop(ctx context.Context, o PopOptions) ([]*Raw, error) {
 	made, err := o.call()
 	if err != nil {
@@ -74,12 +75,12 @@ func (c *Client) Pop(ctx context.Context, o PopOptions) ([]*Raw, error) {
 	return c.pop(ctx, made)
 }
 
-// check returns an error that is ErrInvalid if the options do not say from where to receive.
+// check returns an error that is ErrInvalid if the options do not name a source of messages.
 func (o PopOptions) check() error {
 	byTask := o.Namespace != "" || o.Task != ""
 	switch {
 	case o.Queue != "" && byTask:
-		return fmt.Errorf("%w: a pop of queue %q has namespace %q and task %q too: set either Queue, or Namespace and Task",
+		return fmt.Errorf("%w: a pop has queue %q, namespace %q and task %q: set either Queue, or Namespace and Task",
 			ErrInvalid, o.Queue, o.Namespace, o.Task)
 	case o.Queue == "" && o.Partition != "":
 		return fmt.Errorf("%w: a pop of partition %q has no queue: set Queue", ErrInvalid, o.Partition)

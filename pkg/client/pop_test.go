@@ -34,7 +34,7 @@ func TestPopsNameAQueueOrANamespace(t *testing.T) {
 	}
 }
 
-// A message is encoded as the server answered it, and with its queue.
+// MarshalJSON encodes a message as the server sent it, and adds its queue.
 func TestMessagesAreEncodedAsReceived(t *testing.T) {
 	t.Parallel()
 	b := newBroker()
@@ -53,7 +53,8 @@ func TestMessagesAreEncodedAsReceived(t *testing.T) {
 	require.Contains(t, string(encoded), `"traceId":"x"`)
 }
 
-// A pop with AutoAck whose answer is lost may have consumed messages. Not even http.Transport repeats it.
+// If the answer of a pop with AutoAck is lost, neither the client nor http.Transport repeats the pop. A repetition could lose
+// messages.
 func TestAutoAckPopIsSentOnce(t *testing.T) {
 	t.Parallel()
 	b := newBroker()
@@ -68,7 +69,7 @@ func TestAutoAckPopIsSentOnce(t *testing.T) {
 	c, err := client.New(client.Config{URLs: []string{server.URL}})
 	require.NoError(t, err)
 	defer c.Close()
-	_, err = c.Push(t.Context(), client.Item{Queue: "orders"}) // leaves a kept connection
+	_, err = c.Push(t.Context(), client.Item{Queue: "orders"}) // leaves an idle connection in the pool
 	require.NoError(t, err)
 	_, err = c.Pop(t.Context(), client.PopOptions{Queue: "orders", AutoAck: true})
 	require.ErrorIs(t, err, client.ErrUnavailable)

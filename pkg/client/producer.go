@@ -14,25 +14,27 @@ const (
 	defaultBatchItems  = 1000
 	defaultBufferItems = 10_000
 	defaultBufferBytes = 16 << 20
-	// maxBatchBytes bounds the payloads of a request. The server takes bodies of 16 MiB unless it is configured otherwise.
+	// maxBatchBytes limits the payloads of a request. By default, the server accepts bodies of 16 MiB.
 	maxBatchBytes = 4 << 20
 )
 
 // ProducerOptions are the settings of a Producer.
 type ProducerOptions struct {
-	// BatchItems is the most messages of a request. 0 is 1,000.
+	// BatchItems is the maximum number of messages of a request. 0 means 1,000.
 	BatchItems int
-	// BufferItems and BufferBytes bound the messages that wait or are under way, and the bytes of their payloads. 0 is 10,000
-	// messages and 16 MiB. A push waits while the buffer is full. A message that is larger than the whole buffer is taken
-	// when the buffer is empty.
+	// BufferItems and BufferBytes limit the buffer: the number of messages that are not stored yet, and the bytes of their
+	// payloads. 0 means 10,000 messages and 16 MiB. While the buffer is full, Push waits. An empty buffer accepts a message that
+	// is larger than BufferBytes.
 	BufferItems, BufferBytes int
 }
 
-// Producer collects messages of many goroutines and pushes them in few requests. It sends one request at a time, as soon
-// as there is a message; the messages that arrive meanwhile share the next request. So messages of one goroutine to one
-// queue are stored in order. While messages wait for a full queue, later messages wait too, even for other queues. The wait ends
-// when there is room or RetryFor has passed. To prevent it, use a producer for each queue.
-// Messages that are not stored are lost when the process ends: call Close before. It is safe for concurrent use.
+// Producer collects messages of many goroutines and pushes them in few requests. It is safe for concurrent use.
+//
+// It sends one request at a time, as soon as it has a message. Messages that arrive during a request share the next request. So
+// messages of one goroutine to one queue are stored in order. If a queue is full, all later messages wait until the queue has
+// room or RetryFor has passed, even messages for other queues. To avoid this wait, use a producer for each queue.
+//
+// Call Close before the process ends. Otherwise messages that are not stored yet are lost.
 type Producer struct {
 	client  *Client
 	options ProducerOptions
@@ -40,14 +42,14 @@ type Producer struct {
 	mu sync.Mutex
 	// waiting are the messages that are not sent yet.
 	waiting []pendingPush
-	// items and bytes count the messages that wait or are under way.
+	// items and bytes count the messages in the buffer, including the messages of the current request.
 	items, bytes int
 	sending      bool
 	closed       bool
-	// changed closes, and is replaced, when messages are done.
+	// changed closes when messages leave the buffer. Then a new channel replaces it.
 	changed chan struct{}
 	// ctx ends when Close gives up.
-	ctx    context.Context //nolint:containedctx // it is the lifetime of the requests
+	ctx    context.Context //nolint:containedctx // the context is the lifetime of the requests
 	cancel context.CancelFunc
 }
 
@@ -57,7 +59,7 @@ type pendingPush struct {
 	done func(PushResult, error)
 }
 
-// size returns the bytes of the payload, which encodeItems encoded.
+// size returns the number of bytes of the encoded payload.
 func (p *pendingPush) size() int {
 	payload, _ := p.Payload.(json.RawMessage)
 	return len(payload)
@@ -68,7 +70,7 @@ func (p *pendingPush) size() int {
 //	producer := c.NewProducer(client.ProducerOptions{})
 //	defer producer.Close(ctx)
 //
-// Producer says what it does.
+// The documentation of Producer describes its behavior.
 func (c *Client) NewProducer(o ProducerOptions) *Producer {
 	ctx, cancel := context.WithCancel(context.Background())
 	set := func(option *int, otherwise int) {
@@ -86,13 +88,13 @@ func (c *Client) NewProducer(o ProducerOptions) *Producer {
 //
 //	err := producer.Push(ctx, client.Item{Queue: "orders", Payload: order}, func(result client.PushResult, err error) { ... })
 //
-// It blocks while the buffer is full, until ctx ends or Close is called. If it returns
-// nil, done is called once, with the result of the message or the error of its push. done may be nil. It runs in the
-// goroutine that sends. It must be short, and must not call the producer.
+// Push blocks while the buffer is full, until ctx ends or Close is called. If Push returns nil, the producer calls done once,
+// with the result of the message or the error of its request. done may be nil. done runs in the goroutine that sends the
+// requests. It must be short, and must not call the producer.
 //
-// An item that cannot be encoded is ErrInvalid at once. The pushes of a request that the server refuses as a whole, because of
-// one invalid message or one full queue, are tried again in smaller requests, so that only that message fails, or
-// only the messages of that queue.
+// If the item cannot be encoded, Push returns ErrInvalid at once. The server refuses a whole request because of one invalid
+// message or one full queue. Then the producer sends smaller requests, so that only the invalid message or the messages of the
+// full queue fail.
 func (p *Producer) Push(ctx context.Context, item Item, done func(PushResult, error)) error {
 	encoded, err := encodeItems(ctx, []Item{item})
 	if err != nil {
@@ -162,8 +164,8 @@ func (p *Producer) Flush(ctx context.Context) error {
 	}
 }
 
-// Close lets no more messages in and blocks until the buffer is empty. If ctx ends before, Close gives up the rest: their
-// functions get an error, and they may be stored or not.
+// Close makes Push return ErrClosed, and blocks until the buffer is empty. If ctx ends earlier, Close gives up the remaining
+// messages: their done functions get an error, and the server may or may not have stored them.
 func (p *Producer) Close(ctx context.Context) error {
 	p.mu.Lock()
 	p.closed = true
@@ -177,14 +179,14 @@ func (p *Producer) Close(ctx context.Context) error {
 	return err
 }
 
-// addLocked takes a message into the buffer, and starts a sender unless one runs.
+// addLocked adds a message to the buffer, and starts the sending goroutine unless it runs.
 func (p *Producer) addLocked(pending pendingPush) {
 	p.waiting = append(p.waiting, pending)
 	p.items++
 	p.bytes += pending.size()
 	if !p.sending {
 		p.sending = true
-		go p.send() // Close waits for it
+		go p.send() // Close waits for this goroutine
 	}
 }
 
@@ -193,7 +195,7 @@ func (p *Producer) broadcastLocked() {
 	p.changed = make(chan struct{})
 }
 
-// send sends messages until none waits.
+// send sends messages until no message waits.
 func (p *Producer) send() {
 	for {
 		p.mu.Lock()
@@ -234,7 +236,7 @@ func (p *Producer) takeLocked() []pendingPush {
 	return batch
 }
 
-// push sends messages. The messages of a full queue are repeated last, so that they do not delay the other queues.
+// push sends messages. It repeats the messages of full queues last, so that they do not delay the other queues.
 func (p *Producer) push(batch []pendingPush) {
 	for _, full := range p.attempt(batch, true) {
 		pauseFor(p.ctx, full.pause)
@@ -249,8 +251,8 @@ type fullQueue struct {
 	pause time.Duration
 }
 
-// attempt sends messages in one request, or in several if the server refuses it as a whole. A hasty attempt returns the messages
-// of full queues that may be repeated.
+// attempt sends messages in one request, or in several requests if the server refuses the whole request. A hasty attempt returns
+// the messages of full queues, which the caller repeats.
 func (p *Producer) attempt(batch []pendingPush, hasty bool) (full []fullQueue) {
 	items := make([]Item, len(batch))
 	for i := range batch {
@@ -270,7 +272,7 @@ func (p *Producer) attempt(batch []pendingPush, hasty bool) (full []fullQueue) {
 			if hasty && p.client.retryFor > 0 {
 				return []fullQueue{{batch, max(firstPause, failure.RetryAfter)}}
 			}
-		case len(batch) > 1: // not hasty, because the second half must not overtake the first one
+		case len(batch) > 1: // not hasty, because the second half must not overtake the first half
 			p.attempt(batch[:len(batch)/2], false)
 			p.attempt(batch[len(batch)/2:], false)
 			return nil
@@ -286,7 +288,7 @@ func (p *Producer) attempt(batch []pendingPush, hasty bool) (full []fullQueue) {
 	return nil
 }
 
-// byQueue divides messages by their queues, and keeps the order of each queue.
+// byQueue divides messages by queue. It keeps the order of the messages of each queue.
 func byQueue(batch []pendingPush) (queues [][]pendingPush) {
 	places := map[string]int{}
 	for _, pending := range batch {

@@ -37,7 +37,7 @@ func TestProducerSharesRequestsAndKeepsOrder(t *testing.T) {
 	require.ErrorIs(t, p.Push(t.Context(), client.Item{Queue: "orders"}, nil), client.ErrClosed)
 }
 
-// The buffer has a limit. A push waits for room, and its context ends the wait.
+// The buffer has a limit. A push waits until the buffer has room or its context ends.
 func TestProducerMemoryIsBounded(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -71,7 +71,7 @@ func TestProducerMemoryIsBounded(t *testing.T) {
 	})
 }
 
-func TestOneInvalidMessageFailsAlone(t *testing.T) {
+func TestOnlyTheInvalidMessageFails(t *testing.T) {
 	t.Parallel()
 	b := newBroker()
 	b.intercept = func(_ *http.Request, body []byte) (int, http.Header, string) {
@@ -99,7 +99,7 @@ func TestOneInvalidMessageFailsAlone(t *testing.T) {
 }
 
 // An item that cannot be encoded is refused before it shares a request with other messages.
-func TestPayloadsThatAreNotJSONAreRefusedAlone(t *testing.T) {
+func TestPayloadsThatAreNotJSONAreRefusedBeforeTheyAreSent(t *testing.T) {
 	t.Parallel()
 	b := newBroker()
 	p := connect(t, b).NewProducer(client.ProducerOptions{})
@@ -119,14 +119,14 @@ func TestPayloadsThatAreNotJSONAreRefusedAlone(t *testing.T) {
 }
 
 // A full queue does not delay or fail the other queues of the same request. Messages of one queue stay in order.
-func TestAFullQueueFailsAlone(t *testing.T) {
+func TestOnlyTheFullQueueFails(t *testing.T) {
 	t.Parallel()
 	for _, retryFor := range []time.Duration{-1, 30 * time.Second} {
 		synctest.Test(t, func(t *testing.T) {
 			b := newBroker()
 			b.intercept = func(_ *http.Request, body []byte) (int, http.Header, string) {
 				if strings.Contains(string(body), "first") {
-					time.Sleep(time.Second) // the other messages collect meanwhile
+					time.Sleep(time.Second) // the producer collects the other messages during this request
 				}
 				if strings.Contains(string(body), `"queue":"full"`) {
 					return 429, http.Header{"Retry-After": {"1"}}, `{"error":"full"}`
@@ -148,7 +148,7 @@ func TestAFullQueueFailsAlone(t *testing.T) {
 						return
 					}
 					assert.NoError(t, err)
-					assert.Zero(t, time.Since(began), "it does not wait for the full queue")
+					assert.Zero(t, time.Since(began), "the message does not wait for the full queue")
 				}))
 			}
 			require.NoError(t, p.Close(t.Context()))

@@ -20,15 +20,15 @@ import (
 //
 //	client.Item{Queue: "orders", Partition: "customer-7", Payload: order}
 //
-// Payload is encoded by encoding/json. A json.RawMessage is sent as it is, and must be JSON. An item without a TransactionID gets
-// a new UUIDv7. Name it if the same message may be pushed again after the process has ended. An empty TraceID is that of the
-// context; see WithTraceID.
+// Payload is encoded by encoding/json. A json.RawMessage is sent unchanged, and must be JSON. If TransactionID is empty, the
+// client sets a new UUIDv7. Set a TransactionID yourself if a later process may push the same message again. If TraceID is empty,
+// the client uses the trace id of the context; see WithTraceID.
 type Item = api.PushItem
 
-// PushResult is what became of an item.
+// PushResult is the result of an item of a push.
 type PushResult = api.PushResult
 
-// PushStatus says what became of an item.
+// PushStatus says whether the message of an item is stored.
 type PushStatus = api.PushStatus
 
 // The statuses of an item.
@@ -42,7 +42,7 @@ const (
 //
 //	stored, err := c.Push(ctx, client.Item{Queue: "orders", Partition: "customer-7", Payload: order})
 //
-// It blocks and fails as PushMany does.
+// It blocks as long as PushMany, and returns the same errors.
 func (c *Client) Push(ctx context.Context, item Item) (PushResult, error) {
 	results, err := c.PushMany(ctx, []Item{item})
 	if err != nil {
@@ -51,16 +51,16 @@ func (c *Client) Push(ctx context.Context, item Item) (PushResult, error) {
 	return results[0], nil
 }
 
-// PushMany stores messages, all or none, and returns what became of each, in their order:
+// PushMany stores all messages or no message. It returns one result for each message, in the same order:
 //
 //	results, err := c.PushMany(ctx, []client.Item{{Queue: "orders", Payload: first}, {Queue: "orders", Payload: second}})
 //
-// The server takes 50,000
-// items in 10,000 partitions, and bodies of 16 MiB, unless it is configured otherwise.
+// By default, the server accepts 50,000 items in 10,000 partitions, and bodies of 16 MiB.
 //
-// It blocks until the messages are stored, until RetryFor has passed, or until ctx ends. After an error that is
-// ErrUnavailable, or of ctx, the messages may be stored. To repeat such a push without storing a message twice, name the
-// transaction ids. A payload that cannot be encoded is ErrInvalid, and nothing is sent. ErrQueueFull means that a queue has reached its maxSize for longer than RetryFor.
+// PushMany blocks until the messages are stored, until RetryFor has passed, or until ctx ends. If the error is ErrUnavailable or
+// ctx has ended, the messages may be stored. Set transaction ids, so that a repeated call stores no message twice. If a payload
+// cannot be encoded, the error is ErrInvalid, and nothing is sent. ErrQueueFull means that a queue was full for longer than
+// RetryFor.
 func (c *Client) PushMany(ctx context.Context, items []Item) ([]PushResult, error) {
 	encoded, err := encodeItems(ctx, items)
 	if err != nil {
@@ -69,7 +69,7 @@ func (c *Client) PushMany(ctx context.Context, items []Item) ([]PushResult, erro
 	return c.pushEncoded(ctx, encoded, false)
 }
 
-// pushEncoded pushes the result of encodeItems. hasty pushes return ErrQueueFull without a repetition.
+// pushEncoded pushes the result of encodeItems. If hasty is true, it returns ErrQueueFull without a repetition.
 func (c *Client) pushEncoded(ctx context.Context, items []Item, hasty bool) ([]PushResult, error) {
 	made, err := newCall(Request{Method: http.MethodPost, Path: "/api/v1/push", Body: api.Push{Items: items}})
 	if err != nil {
@@ -81,7 +81,7 @@ func (c *Client) pushEncoded(ctx context.Context, items []Item, hasty bool) ([]P
 		return nil, err
 	}
 	if len(results) != len(items) {
-		return nil, fmt.Errorf("a push of %d items was answered with %d", len(items), len(results))
+		return nil, fmt.Errorf("the answer to a push of %d items has %d results", len(items), len(results))
 	}
 	return results, nil
 }
@@ -89,7 +89,7 @@ func (c *Client) pushEncoded(ctx context.Context, items []Item, hasty bool) ([]P
 // lastYear is the last year that RFC 3339 can express.
 const lastYear = 9999
 
-// encodeItems returns the items with payloads that are json.RawMessages, and with transaction ids.
+// encodeItems returns copies of the items with encoded payloads, transaction ids and the trace id of ctx.
 func encodeItems(ctx context.Context, items []Item) ([]Item, error) {
 	encoded := slices.Clone(items)
 	traceID := ContextTraceID(ctx)
@@ -123,7 +123,7 @@ func newTransactionID() (string, error) {
 // encodePayload encodes a payload without changing the characters <, > and &.
 func encodePayload(payload any) (stdjson.RawMessage, error) {
 	if raw, ok := payload.(stdjson.RawMessage); ok && raw != nil {
-		// Invalid JSON would fail the whole request, which may have messages of other callers.
+		// Invalid JSON would fail the whole request, which may contain messages of other callers.
 		if jsontext.Value(raw).IsValid(lenient) {
 			return raw, nil
 		}

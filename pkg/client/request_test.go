@@ -33,7 +33,7 @@ func connect(t *testing.T, b http.RoundTripper, options ...func(*client.Config))
 	return c
 }
 
-// answering returns a broker that gives each request the next of some answers, then its own.
+// answering returns a broker that answers the first requests with answers, in order. Later requests get the broker's own answers.
 func answering(answers ...func(r *http.Request) (int, http.Header, string)) *broker {
 	b := newBroker()
 	b.intercept = func(r *http.Request, _ []byte) (int, http.Header, string) {
@@ -76,7 +76,7 @@ func TestErrorsAreTyped(t *testing.T) {
 	}
 }
 
-func TestRetryAfterIsKept(t *testing.T) {
+func TestRequestsWaitForRetryAfter(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		b := answering(status(503, "Retry-After", "7"), status(429, "Retry-After", "3"), status(lostAnswer))
@@ -106,7 +106,7 @@ func TestRepetitionEndsAfterRetryForOrWithTheContext(t *testing.T) {
 	})
 }
 
-// A repeated push has the transaction ids of the first attempt, so it stores nothing twice.
+// A repeated push has the transaction ids of the first attempt, so the server stores no message twice.
 func TestRepeatedPushKeepsItsTransactionIDs(t *testing.T) {
 	t.Parallel()
 	b, lost := newBroker(), false
@@ -135,8 +135,8 @@ func (discard) Header() http.Header         { return http.Header{} }
 func (discard) WriteHeader(int)             {}
 func (discard) Write(p []byte) (int, error) { return len(p), nil }
 
-// Without knowing what a POST does, Do does not repeat one whose answer was lost.
-func TestDoRepeatsOnlyWhatMayBeRepeated(t *testing.T) {
+// If the answer of a POST was lost, Do does not repeat the POST, because a repetition could have a second effect.
+func TestDoRepeatsOnlyRepeatableRequests(t *testing.T) {
 	t.Parallel()
 	b := answering(status(lostAnswer))
 	err := connect(t, b).Do(t.Context(), client.Request{Method: http.MethodPost, Path: "/api/v1/push", Body: map[string]any{}}, nil)
@@ -152,7 +152,7 @@ func TestDoRepeatsOnlyWhatMayBeRepeated(t *testing.T) {
 	require.Equal(t, 2, b.count("GET"))
 }
 
-func TestAnotherServerIsTriedAtOnceAndKept(t *testing.T) {
+func TestTheNextServerIsTriedAtOnceAndKept(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		var asked []string
@@ -175,7 +175,7 @@ func TestAnotherServerIsTriedAtOnceAndKept(t *testing.T) {
 	})
 }
 
-// A token is fetched before it expires and after an answer 401, and not otherwise.
+// The client fetches a new token before the old one expires and after an answer 401. Otherwise it keeps the token.
 func TestTokensAreRefreshed(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -203,10 +203,10 @@ func TestTokensAreRefreshed(t *testing.T) {
 		require.Equal(t, 1, fetched)
 		time.Sleep(55 * time.Second)
 		push()
-		require.Equal(t, 2, fetched, "the token expires soon")
+		require.Equal(t, 2, fetched, "a token that expires soon is replaced")
 		valid = "xxx"
 		push()
-		require.Equal(t, 3, fetched, "the token was refused")
+		require.Equal(t, 3, fetched, "a refused token is replaced")
 		b.intercept = func(*http.Request, []byte) (int, http.Header, string) { return 401, nil, "" }
 		_, err := c.Push(t.Context(), client.Item{Queue: "orders"})
 		require.ErrorIs(t, err, client.ErrUnauthorized)
@@ -252,8 +252,8 @@ func TestInvalidTraceparentsAreRefused(t *testing.T) {
 	require.NoError(t, err)
 }
 
-// Each server is tried once, also if nothing is repeated, and also after a new token.
-func TestEachServerIsTriedWithoutRepetition(t *testing.T) {
+// The client tries each server once, even if RetryFor is negative. A request with a new token is no attempt at another server.
+func TestEachServerIsTriedOnceWithoutRepetition(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		var asked []string
@@ -278,11 +278,11 @@ func TestEachServerIsTriedWithoutRepetition(t *testing.T) {
 		}
 		_, err = c.Push(t.Context(), client.Item{Queue: "orders"})
 		require.ErrorIs(t, err, client.ErrQueueFull)
-		require.Len(t, asked, 1, "a queue is full at all servers")
+		require.Len(t, asked, 1, "a full queue is full at all servers, so no other server is asked")
 	})
 }
 
-// The user and the password of a URL authenticate, and appear in no error and no log.
+// The client sends the user and the password of a URL to the server. Errors and logs do not show them.
 func TestPasswordsOfURLsAreNotPrinted(t *testing.T) {
 	t.Parallel()
 	var log bytes.Buffer
@@ -366,7 +366,7 @@ func TestDoMatchesNamesLikeEncodingJSON(t *testing.T) {
 	require.Equal(t, want, got)
 }
 
-// Acknowledgments are encoded by hand. The result is the same as that of their type.
+// ackBody encodes acknowledgments without reflection. The result equals the JSON encoding of the type.
 func TestAcknowledgmentsAreEncodedAsTheirType(t *testing.T) {
 	t.Parallel()
 	var sent []byte
@@ -382,7 +382,7 @@ func TestAcknowledgmentsAreEncodedAsTheirType(t *testing.T) {
 	want, err := jsonv2.Marshal(batch)
 	require.NoError(t, err)
 	for i := range batch.Acks {
-		batch.Acks[i].Group = batch.Group // the batch names it once
+		batch.Acks[i].Group = batch.Group // the batch has the group once, for all acknowledgments
 	}
 	_, err = connect(t, b).Ack(t.Context(), batch.Acks...)
 	require.NoError(t, err)

@@ -14,13 +14,13 @@ import (
 const (
 	firstPause = 50 * time.Millisecond
 	maxPause   = 5 * time.Second
-	// tokenMargin is how long before its end a token is replaced.
+	// tokenMargin is how long before its expiry the client replaces a token.
 	tokenMargin = 10 * time.Second
 )
 
 // server is the URL of a server.
 type server struct {
-	// base has the user and the password, if there are any. printed is for errors and logs, and has neither.
+	// base is the URL for requests. printed is the URL for errors and logs, without the user and the password.
 	base, printed string
 }
 
@@ -29,7 +29,7 @@ func parseServer(text string) (server, error) {
 	base, err := url.Parse(text)
 	if err != nil || base.Scheme != "http" && base.Scheme != "https" || base.Host == "" || base.RawQuery != "" {
 		reason := ""
-		// The reason quotes a part of the URL, which may be of the password.
+		// err may quote a part of the password, so the error of a URL with @ does not contain err.
 		if at := strings.LastIndexByte(text, '@'); at >= 0 {
 			text = "…" + text[at:]
 		} else if err != nil {
@@ -42,23 +42,23 @@ func parseServer(text string) (server, error) {
 	return server{strings.TrimSuffix(base.String(), "/"), strings.TrimSuffix(anonymous.String(), "/")}, nil
 }
 
-// servers are equal servers, one of which is in use.
+// servers is a list of equal servers. One server is in use.
 type servers struct {
 	all     []server
 	current atomic.Int64
 }
 
-// use returns the server in use, and its number for failed.
+// use returns the server in use. number is the argument of failed for this server.
 func (s *servers) use() (used server, number int64) {
 	number = s.current.Load()
 	return s.all[number%int64(len(s.all))], number
 }
 
-// failed makes the next server the one in use, unless another call has done it.
+// failed changes to the next server. It does nothing if another call has already changed it.
 func (s *servers) failed(number int64) { s.current.CompareAndSwap(number, number+1) }
 
-// backoff returns the pause after a number of failed attempts, the first being 1. Each server gets one attempt before the
-// first pause. Pauses double, and vary by half so that clients do not come all at once.
+// backoff returns the pause after a number of failed attempts, at least 1. It is 0 until each server has had one attempt. The
+// pauses double. They vary by ±50 %, so that clients do not repeat their requests at the same time.
 func (s *servers) backoff(attempts int) time.Duration {
 	if attempts%len(s.all) != 0 {
 		return 0
@@ -68,9 +68,9 @@ func (s *servers) backoff(attempts int) time.Duration {
 	return pause/2 + rand.N(pause)
 }
 
-// TokenFunc returns a bearer token and the instant when it expires. The zero instant means that only an answer 401 shows
-// that. The client keeps the token until ten seconds before it expires, and asks for another one after an answer 401.
-// It is called by one goroutine at a time, under the context of the request that needs the token.
+// TokenFunc returns a bearer token and the instant when the token expires. The zero instant means that the expiry is unknown.
+// The client calls TokenFunc again ten seconds before the token expires, and after an answer 401. Only one goroutine calls
+// TokenFunc at a time, with the context of the request that needs the token.
 type TokenFunc func(ctx context.Context) (token string, expires time.Time, err error)
 
 // StaticToken returns a TokenFunc for a token that never changes.
@@ -93,7 +93,7 @@ func newTokens(fetch TokenFunc) *tokens {
 	return &tokens{fetch: fetch, fetching: make(chan struct{}, 1)}
 }
 
-// current returns the kept token, or "" without a token that lasts.
+// current returns the stored token. It returns "" if there is no token or the token expires within tokenMargin.
 func (t *tokens) current() string {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -130,7 +130,7 @@ func (t *tokens) get(ctx context.Context) (string, error) {
 	return token, nil
 }
 
-// refused forgets a token that the server did not accept. It returns false if the client cannot get another one.
+// refused deletes a token that the server did not accept. It returns false if the client has no TokenFunc.
 func (t *tokens) refused(token string) bool {
 	t.mu.Lock()
 	defer t.mu.Unlock()

@@ -9,9 +9,9 @@ import (
 	"github.com/google/uuid"
 )
 
-// TraceID returns the traceId for a W3C traceparent header, such as
-// 00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01. It has the 16 bytes of the trace id, written as a UUID:
-// 4bf92f35-77b3-4da6-a3ce-929d0e0e4736. It fails if the header is not valid.
+// TraceID returns the traceId for a W3C traceparent header. The traceId is the trace id of the header, written as a UUID. For
+// 00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01 the result is 4bf92f35-77b3-4da6-a3ce-929d0e0e4736. It fails if the
+// header is not valid.
 func TraceID(traceparent string) (string, error) {
 	version, rest, _ := strings.Cut(traceparent, "-")
 	parts := strings.Split(rest, "-")
@@ -27,7 +27,7 @@ func TraceID(traceparent string) (string, error) {
 	return id.String(), nil
 }
 
-// isHex reports whether a text has the hexadecimal digits of a number of bytes, in lower case.
+// isHex reports whether text consists of 2*bytes hexadecimal digits in lower case.
 func isHex(text string, bytes int) bool {
 	return len(text) == hex.EncodedLen(bytes) && strings.Trim(text, "0123456789abcdef") == ""
 }
@@ -43,7 +43,8 @@ func W3CTraceID(traceID string) string {
 
 type traceKey struct{}
 
-// WithTraceID returns a context whose pushes carry a trace id, unless the item has its own. It must be a UUID; see TraceID.
+// WithTraceID returns a context with a trace id. A push with this context uses it for each item without a TraceID. traceID must
+// be a UUID; see TraceID.
 func WithTraceID(ctx context.Context, traceID string) context.Context {
 	return context.WithValue(ctx, traceKey{}, traceID)
 }

@@ -8,19 +8,19 @@ import (
 	"github.com/belfry-mq/belfry/pkg/client/api"
 )
 
-// Transaction is a set of acknowledgments and pushes that are applied together or not at all.
+// Transaction is a set of acknowledgments and pushes. The server applies all of them or none.
 type Transaction struct {
 	Acks   []Ack
 	Pushes []Item
-	// RequiredLeases must be live, besides the leases of Acks.
+	// RequiredLeases are additional leases that must be live. The leases of Acks must be live in any case.
 	RequiredLeases []string
 }
 
 // ErrRefused matches a *RefusedError.
 var ErrRefused = errors.New("the transaction was refused")
 
-// RefusedError says why a transaction was not applied: a lease has ended, a transaction id is stored already, or a message
-// does not exist. The same transaction would be refused again.
+// RefusedError says why the server did not apply a transaction: a lease has ended, a message with the same transaction id is
+// already stored, or a message does not exist. The server would refuse the same transaction again.
 type RefusedError struct {
 	// Message is the reason. Reasons has the reason of each operation: first the acks, then the pushes.
 	Message string
@@ -39,11 +39,12 @@ func (e *RefusedError) Is(target error) bool { return target == ErrRefused }
 //		Pushes: []client.Item{{Queue: "invoices", Payload: invoice}},
 //	})
 //
-// Each ack with a LeaseID needs that lease to be live. If the server does not apply
-// the transaction, the error is a *RefusedError, and nothing was changed.
+// The lease of each ack with a LeaseID must be live. If the server refuses the transaction, the error is a *RefusedError, and
+// nothing was changed.
 //
-// With a push, a transaction is repeated after a lost answer, and applied once. One of acks alone is repeated only if the
-// server certainly did nothing. After another error it may have been applied.
+// If an answer is lost, Transact repeats a transaction that has a push, and the server applies it once. Transact repeats a
+// transaction without a push only if the server certainly did not apply it. After any error but a *RefusedError, the server may
+// have applied the transaction.
 func (c *Client) Transact(ctx context.Context, t Transaction) error {
 	items, err := encodeItems(ctx, t.Pushes)
 	if err != nil {

@@ -68,6 +68,9 @@ var actions = map[string]func(f form) (change, error){
 	"dead-letter-message": deadLetterMessage,
 	"delete-message":      deleteMessage,
 	"delete-stream":       deleteStream,
+	"revoke-token":        func(f form) (change, error) { return revokeToken(f), nil },
+	"give-grant":          func(f form) (change, error) { return changeGrant(f, false), nil },
+	"revoke-grant":        func(f form) (change, error) { return changeGrant(f, true), nil },
 	"maintenance":         turnMaintenance,
 	"retry-rejected":      retryRejected,
 	"discard-rejected":    discardRejected,
@@ -203,7 +206,7 @@ func (d *Dashboard) cameFrom(r *http.Request) string {
 // header X-Form. After a success, the answer to the script has the next page in Location. After a refusal, it has the
 // reason as text, and the script leaves the form as it is.
 func (d *Dashboard) do(w http.ResponseWriter, r *http.Request) {
-	caller, signedOut := d.caller(r)
+	caller, signedOut := d.session(w, r)
 	var text, to string
 	err := signedOut
 	if err == nil { // without a valid session, the form is not read

@@ -52,7 +52,7 @@ func discardRows(f form) change {
 // redriveStream serves POST redrive: it performs the action redrive, and passes on the progress that the API reports. It
 // stops when the browser disconnects.
 func (d *Dashboard) redriveStream(w http.ResponseWriter, r *http.Request) {
-	caller, err := d.caller(r)
+	caller, err := d.session(w, r)
 	if err != nil {
 		http.Error(w, errorText(err), http.StatusUnauthorized)
 		return
@@ -94,7 +94,7 @@ const (
 // keeps one page in memory. If it fails after the first page, it aborts the connection, so that the browser
 // reports an incomplete download.
 func (d *Dashboard) export(w http.ResponseWriter, r *http.Request) {
-	caller, err := d.caller(r)
+	caller, err := d.session(w, r)
 	if err != nil {
 		d.toSignIn(w, r, err)
 		return

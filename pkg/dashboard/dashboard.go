@@ -6,7 +6,6 @@ import (
 	"crypto/rand"
 	"errors"
 	"fmt"
-	"io/fs"
 	"math"
 	"net/http"
 	"strconv"
@@ -44,6 +43,8 @@ type Deps struct {
 	API http.Handler
 	// Auth verifies tokens. It is nil if the server requires no tokens.
 	Auth Authenticator
+	// Provider signs people in with an identity provider. It is nil if auth.client_id is empty.
+	Provider Provider
 	// Changes counts the changes after which pages may show other figures.
 	Changes *source.Changes
 	// Watch calls changed for each event of this and of other instances, until ctx ends. It also calls changed if it
@@ -86,12 +87,15 @@ func New(cfg Config, deps Deps) (*Dashboard, error) {
 		origins: http.NewCrossOriginProtection(), epoch: rand.Text(), closed: make(chan struct{}),
 		watch: watch{next: make(chan struct{})},
 	}
-	d.mux.Handle("GET "+prefix+"assets/", d.assets())
+	d.mux.HandleFunc("GET "+prefix+"assets/{edition}/{name}", d.asset)
 	d.mux.HandleFunc("GET "+prefix+"sign-in", d.showSignIn)
 	d.mux.HandleFunc("POST "+prefix+"sign-in", d.signIn)
 	d.mux.HandleFunc("POST "+prefix+"sign-out", d.signOut)
+	d.mux.HandleFunc("GET "+prefix+"provider", d.beginSignIn)
+	d.mux.HandleFunc("GET "+prefix+callback, d.endSignIn)
 	d.mux.HandleFunc("GET "+prefix+"live", d.live)
 	d.mux.HandleFunc("POST "+prefix+"do", d.do)
+	d.mux.HandleFunc("POST "+prefix+"token", d.createToken)
 	d.mux.HandleFunc("POST "+prefix+"redrive", d.redriveStream)
 	d.mux.HandleFunc("GET "+prefix+"export", d.export)
 	d.mux.HandleFunc("GET "+prefix+"count", d.count)
@@ -137,18 +141,18 @@ func redirect(w http.ResponseWriter, to string) {
 	w.WriteHeader(http.StatusSeeOther)
 }
 
-// assets serves the embedded files. A browser caches them for one hour.
-func (d *Dashboard) assets() http.Handler {
-	files := http.StripPrefix(prefix+"assets/", http.FileServerFS(page.Assets()))
-	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		found, err := fs.Stat(page.Assets(), strings.TrimPrefix(r.URL.Path, prefix+"assets/"))
-		if err != nil || found.IsDir() {
-			d.lost(w, r)
-			return
-		}
-		w.Header().Set("Cache-Control", "max-age=3600")
-		files.ServeHTTP(w, r)
-	})
+// asset serves an embedded file. The path of a file changes with its content, so a browser keeps the file for ever.
+func (d *Dashboard) asset(w http.ResponseWriter, r *http.Request) {
+	name := r.PathValue("name")
+	content, forever := page.Asset(r.PathValue("edition"), name)
+	if content == nil {
+		d.lost(w, r)
+		return
+	}
+	if forever {
+		w.Header().Set("Cache-Control", "public, max-age=31536000, immutable")
+	}
+	http.ServeContent(w, r, name, time.Time{}, bytes.NewReader(content))
 }
 
 // page serves a page.
@@ -158,7 +162,7 @@ func (d *Dashboard) page(w http.ResponseWriter, r *http.Request) {
 		d.lost(w, r)
 		return
 	}
-	caller, err := d.caller(r)
+	caller, err := d.session(w, r)
 	if err != nil {
 		d.toSignIn(w, r, err)
 		return
@@ -179,6 +183,9 @@ func (d *Dashboard) page(w http.ResponseWriter, r *http.Request) {
 	}
 	if status == http.StatusServiceUnavailable {
 		w.Header().Set("Retry-After", "1")
+	}
+	if shown.Payloads {
+		w.Header().Set("Cache-Control", "no-store, no-transform")
 	}
 	d.render(w, status, func(b *bytes.Buffer) error { return d.pages.Render(b, view) })
 }
@@ -225,7 +232,7 @@ func (d *Dashboard) failure(err error) (int, *page.Failure) {
 	case http.StatusNotFound:
 		failure.Title, failure.Advice = "The object does not exist", "It may have been deleted. Choose another one from the list of queues."
 	case http.StatusForbidden, http.StatusUnauthorized:
-		failure.Title, failure.Advice = "Your token does not allow this", "Sign in with a token that allows it."
+		failure.Title, failure.Advice = "Your token does not allow this", "Ask an administrator for the missing role or grant, or sign in with another token."
 	case http.StatusServiceUnavailable:
 		failure.Title, failure.Advice = "The server cannot answer in time", "The page loads again automatically. See /readyz for the readiness of the server."
 	}

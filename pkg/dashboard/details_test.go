@@ -150,7 +150,7 @@ func TestAnAddressWithoutAPageIsNotFound(t *testing.T) {
 	links := regexp.MustCompile(`(?:href|src)="([^"#]+)"`)
 	for _, s := range []setup{start(t, dashboard.DefaultConfig(), nil), start(t, dashboard.DefaultConfig(), tokens{})} {
 		for _, path := range []string{
-			"nothing", "do", "queue/", "queue/x", "queue/x/y", "queue%2Fx", "sign-in/", "a/sign-in", "live/x", "assets/", "assets/nothing", "assets/style.css/", "index.html",
+			"nothing", "do", "queue/", "queue/x", "queue/x/y", "queue%2Fx", "sign-in/", "a/sign-in", "live/x", "assets/", "assets/nothing", "assets/style.css", "assets/x/style.css/", "index.html",
 		} {
 			w := s.send(t, http.MethodGet, "/ui/"+path, "")
 			require.Equal(t, http.StatusNotFound, w.Code, path)

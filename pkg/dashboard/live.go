@@ -137,7 +137,7 @@ func (d *Dashboard) pause(ctx context.Context, wait time.Duration) bool {
 // since returns the id of an event of the stream. The id contains a count of changes of this process.
 func (d *Dashboard) since(count uint64) string { return fmt.Sprintf("%s-%d", d.epoch, count) }
 
-// seen returns the count in an id that since made. ok is false if another process made the id.
+// seen returns the count in an id that the function since returned. ok is false if another process made the id.
 func (d *Dashboard) seen(since string) (count uint64, ok bool) {
 	epoch, text, _ := strings.Cut(since, "-")
 	count, err := strconv.ParseUint(text, 10, 64)

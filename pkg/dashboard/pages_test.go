@@ -6,6 +6,7 @@ import (
 	"net/http"
 	"net/url"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -31,16 +32,30 @@ func (a answers) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	_ = json.NewEncoder(w).Encode(value)
 }
 
-// large is the API of a database with the largest supported sizes: 10,000 queues with 3 groups each, and a queue with
-// 100,000 partitions. Its lists have as many elements as a page requests.
+// recording remembers what it was asked for.
+type recording struct {
+	answers
+	mu    sync.Mutex
+	asked string
+}
+
+func (a *recording) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	a.mu.Lock()
+	a.asked += r.URL.String() + "\n"
+	a.mu.Unlock()
+	a.answers.ServeHTTP(w, r)
+}
+
+// large is a database at the sizes that the dashboard is made for: 10,000 queues with 3 groups each, and one
+// with 100,000 partitions, of which the API answers as many as a page asks for.
 func large() answers {
 	queues, groups, problems, tags := make([]any, 0, 50), make([]any, 0, 30_000), make([]any, 0, 100), make([]any, 0, 1000)
 	for i := range 10_000 {
 		name := fmt.Sprintf("namespace-%02d.task.queue-with-a-long-name-%05d", i%50, i)
 		if i < 50 {
 			queues = append(queues, map[string]any{
-				"name": name, "namespace": fmt.Sprint("namespace-", i%50), "task": "task", "createdAt": time.Now(), "paused": i%3 == 0, "partitions": 100, "countsAreLowerBounds": i%2 == 0,
-				"messages": map[string]any{"total": 1_000_000, "pending": i, "processing": 7, "deadLetter": 250 * (i % 5)}, "oldestSeconds": i,
+				"name": name, "namespace": fmt.Sprint("namespace-", i%50), "task": "task", "createdAt": time.Now(), "paused": i%3 == 0, "partitions": 100,
+				"messages": map[string]any{"total": 1_000_000, "pending": i, "processing": 7}, "deadLetters": 12_500 * (i % 5), "oldestSeconds": i,
 			})
 		}
 		if i < 100 {
@@ -53,7 +68,7 @@ func large() answers {
 			groups = append(groups, map[string]any{"name": fmt.Sprint("group-", j), "queueName": name, "totalLag": i, "maxTimeLag": i, "members": 100_000})
 		}
 	}
-	partitions, places, figures := make([]any, 0, 500), make([]any, 0, 100), make([]any, 0, 50)
+	partitions, places, figures, listed := make([]any, 0, 500), make([]any, 0, 100), make([]any, 0, 50), make([]any, 0, 50)
 	for i := range 500 {
 		name := fmt.Sprintf("customer-%06d-%s", i, strings.Repeat("ü", 120))
 		partitions = append(partitions, map[string]any{"id": "5f0c3f0e-63f5-4d2c-8a0b-6a3c6d5a1b11", "name": name, "lag": i, "oldestSeconds": i, "leased": true, "deadLetters": 20})
@@ -65,6 +80,7 @@ func large() answers {
 		}
 		if i < 50 {
 			figures = append(figures, map[string]any{"name": fmt.Sprintf("%03d-%s", i, strings.Repeat("ü", 120)), "lag": i})
+			listed = append(listed, map[string]any{"name": fmt.Sprintf("%03d-%s", i, strings.Repeat("ü", 120)), "queueName": strings.Repeat("ö", 127), "lag": i})
 		}
 	}
 	next := map[string]any{"next": "customer-000499"}
@@ -88,6 +104,8 @@ func large() answers {
 		"/api/v1/queues": map[string]any{"queues": queues, "pagination": map[string]any{"next": "the last name"}}, "/api/v1/consumer-groups": groups,
 		"/api/v1/problems": map[string]any{"problems": problems, "found": 700, "examined": 500, "pagination": map[string]any{"next": "groups_777"}},
 		"/api/v1/tags":     map[string]any{"tags": tags},
+		"/api/v1/groups":   map[string]any{"groups": listed, "pagination": map[string]any{"next": "9_5_ordersbilling"}},
+		"/api/v1/totals":   map[string]any{"queues": 10_000, "messages": map[string]any{"total": 1_000_000_000, "pending": 50_000_000}, "deadLetters": 50_000},
 		"/api/v1/status/queues/" + first: map[string]any{
 			"queue": map[string]any{"name": first, "options": map[string]any{"leaseTime": 60}}, "pagination": map[string]any{},
 		},
@@ -124,7 +142,7 @@ func TestPagesOfALargeDatabaseAreSmall(t *testing.T) {
 	t.Parallel()
 	s, first := startOn(t, large()), "namespace-00.task.queue-with-a-long-name-00000"
 	for _, path := range []string{
-		"/ui/", "/ui/?show=more", "/ui/queues", "/ui/queues?after=x", "/ui/dead", "/ui/dead?q=q&g=g", "/ui/producers", "/ui/queue?q=" + first, "/ui/queue?order=name&by=depth&q=" + first,
+		"/ui/", "/ui/?show=more", "/ui/queues", "/ui/queues?after=x", "/ui/groups", "/ui/dead", "/ui/dead?q=q&g=g", "/ui/producers", "/ui/queue?q=" + first, "/ui/queue?order=name&by=depth&q=" + first,
 		"/ui/group?g=group-0&q=" + first, "/ui/group?list=name&g=group-0&q=" + first, "/ui/group?list=leased&g=group-0&q=" + first, "/ui/options?q=" + first,
 	} {
 		w := s.send(t, http.MethodGet, path, "")
@@ -133,33 +151,49 @@ func TestPagesOfALargeDatabaseAreSmall(t *testing.T) {
 	}
 }
 
-// The list of queues shows one page at a time, and its links keep the filters. A count that is a lower bound has a plus.
+// The list of queues has one page at a time, and its links keep the filters and the order.
 func TestTheListOfQueues(t *testing.T) {
 	t.Parallel()
-	s := startOn(t, large())
+	api := &recording{answers: large()}
+	s := startOn(t, api)
 	w := s.send(t, http.MethodGet, "/ui/queues?name=LONG-NAME-000&sort=pending&c=pending&c=dead&after=x", "")
-	require.Contains(t, w.Body.String(), "50 queues that match by name, and there may be more.")
+	require.Contains(t, w.Body.String(), "10\u202f000 queues in all, with 50\u202f000\u202f000 pending messages.")
+	require.Contains(t, w.Body.String(), "Shown: 50 queues that match, by pending.")
 	require.Equal(t, 50, strings.Count(w.Body.String(), `<th scope="row">`))
 	require.Contains(t, w.Body.String(), `href="queues?after=the&#43;last&#43;name&amp;name=LONG-NAME-000&amp;sort=pending&amp;c=pending&amp;c=dead" rel="next"`)
 	require.Contains(t, w.Body.String(), `href="queues?name=LONG-NAME-000&amp;sort=pending&amp;c=pending&amp;c=dead">First`)
-	require.NotContains(t, w.Body.String(), "Stored</th>", "the column is not chosen")
-	require.Contains(t, w.Body.String(), "</span>48&#43;</td>")
-	require.Contains(t, w.Body.String(), "</span>49</td>")
-	require.Contains(t, w.Body.String(), ">1\u202f000&#43;</a>")
-	require.Contains(t, w.Body.String(), ">750</a>")
-	require.NotContains(t, w.Body.String(), "sort=dead", "the list cannot be sorted if there are more pages")
+	require.NotContains(t, w.Body.String(), "Stored</a></th>", "the column is not chosen")
+	require.Contains(t, w.Body.String(), "</span>48</td>")
+	require.Contains(t, w.Body.String(), ">50\u202f000</a>", "dead letters")
+	require.Contains(t, w.Body.String(), `href="queues?name=LONG-NAME-000&amp;sort=dead&amp;c=pending&amp;c=dead"`)
+	require.NotContains(t, w.Body.String(), "&#43;</td>", "a number is exact")
+	for sort, order := range map[string]string{"dead": "deadLetters", "lag": "oldest", "failing": "failures"} {
+		s.send(t, http.MethodGet, "/ui/queues?sort="+sort, "")
+		require.Contains(t, api.asked, "/api/v1/queues?limit=50&sort="+order+"\n")
+	}
+}
 
-	whole := large()
-	whole["/api/v1/queues"] = map[string]any{"queues": []any{
-		map[string]any{"name": "a", "messages": map[string]any{"pending": 1}}, map[string]any{"name": "b", "messages": map[string]any{"pending": 2}},
-	}, "pagination": map[string]any{}}
-	w = startOn(t, whole).send(t, http.MethodGet, "/ui/queues?sort=pending", "")
-	require.Less(t, strings.Index(w.Body.String(), `q=b"`), strings.Index(w.Body.String(), `q=a"`))
-	require.Contains(t, w.Body.String(), `href="queues?sort=dead"`)
+// The page of groups begins with the group whose oldest message is the oldest.
+func TestTheListOfGroups(t *testing.T) {
+	t.Parallel()
+	api := &recording{answers: answers{"/api/v1/groups": map[string]any{"groups": []any{
+		map[string]any{"queueName": "orders", "name": "billing", "lag": 1234, "oldestSeconds": 400, "deadLetters": 50_000, "leasedMessages": 7, "lastConsumedAt": time.Now()},
+	}, "pagination": map[string]any{"next": "9_6_ordersbilling"}}}}
+	page := startOn(t, api).send(t, http.MethodGet, "/ui/groups?name=bill", "").Body.String()
+	require.Contains(t, api.asked, "/api/v1/groups?limit=50&name=bill&sort=oldest\n")
+	for _, text := range []string{
+		">1\u202f234<", ">50\u202f000</a>", `href="group?g=billing&amp;q=orders"`, `href="dead?g=billing&amp;q=orders"`, "</span> late</span>",
+		`href="groups?after=9_6_ordersbilling&amp;name=bill" rel="next"`, `href="groups?name=bill&amp;sort=consumed"`,
+	} {
+		require.Contains(t, page, text)
+	}
+}
 
-	none := answers{"/api/v1/queues": map[string]any{"queues": []any{}, "pagination": map[string]any{"next": "z"}}}
-	w = startOn(t, none).send(t, http.MethodGet, "/ui/queues?name=%3Cscript%3E", "")
-	require.Contains(t, w.Body.String(), `<a href="queues?after=z&amp;name=%3Cscript%3E">Examine the next ones`)
+func TestNoQueueMatches(t *testing.T) {
+	t.Parallel()
+	none := answers{"/api/v1/queues": map[string]any{"queues": []any{}, "pagination": map[string]any{}}}
+	w := startOn(t, none).send(t, http.MethodGet, "/ui/queues?name=%3Cscript%3E", "")
+	require.Contains(t, w.Body.String(), `No queue matches. <a href="queues">Show all`)
 	require.NotContains(t, w.Body.String(), "<script>")
 }
 
@@ -170,8 +204,8 @@ func TestTheWorstProblemIsFirst(t *testing.T) {
 		"/api/v1/problems": map[string]any{"found": 7, "examined": 500, "pagination": map[string]any{"next": "groups_9"}, "problems": []any{
 			map[string]any{"kind": "held_snapshot", "session": "session 7", "urgent": true, "ageSeconds": 4000},
 			map[string]any{"kind": "stuck_head", "queue": "a", "consumerGroup": "g", "partition": "p", "deliveries": 3, "messages": 1},
-			map[string]any{"kind": "lag", "queue": "a", "consumerGroup": "late", "messages": 20, "messagesAreLowerBound": true, "ageSeconds": 61},
-			map[string]any{"kind": "dead_letters", "queue": "dead", "consumerGroup": "g", "messages": 1000, "messagesAreLowerBound": true},
+			map[string]any{"kind": "lag", "queue": "a", "consumerGroup": "late", "messages": 20, "ageSeconds": 61},
+			map[string]any{"kind": "dead_letters", "queue": "dead", "consumerGroup": "g", "messages": 50_000},
 			map[string]any{"kind": "paused_queue", "queue": "paused", "messages": 2},
 			map[string]any{"kind": "paused_partition", "queue": "paused", "partition": "q", "messages": 2},
 		}},
@@ -181,7 +215,7 @@ func TestTheWorstProblemIsFirst(t *testing.T) {
 	at := -1
 	for _, problem := range []string{
 		"<strong>deaf", "<strong>2 rejected rows", "<strong>session 7", "<strong>a · g · p</strong><span class=\"text\">The first message was delivered 3 times, and 1 message",
-		"<strong>a · late</strong><span class=\"text\">20&#43; messages, the oldest", "<strong>dead · g</strong><span class=\"text\">1\u202f000&#43; messages failed", "<strong>paused</strong>", "<strong>paused · q",
+		"<strong>a · late</strong><span class=\"text\">20 messages, the oldest", "<strong>dead · g</strong><span class=\"text\">50\u202f000 messages failed", "<strong>paused</strong>", "<strong>paused · q",
 		"1 more were found. <a href=\"./?show=more\"", `<a href="./?after=groups_9">Examine the next ones`,
 	} {
 		next := strings.Index(page, problem)

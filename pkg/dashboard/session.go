@@ -10,7 +10,7 @@ import (
 	"time"
 
 	"github.com/belfry-mq/belfry/pkg/access/identity"
-	"github.com/belfry-mq/belfry/pkg/dashboard/page"
+	"github.com/belfry-mq/belfry/pkg/access/provider"
 	"github.com/belfry-mq/belfry/pkg/dashboard/source"
 	"github.com/belfry-mq/belfry/pkg/queue"
 )
@@ -18,8 +18,8 @@ import (
 const (
 	// tokenCookie has the token of a session. noticeCookie has the result of the last action.
 	tokenCookie, noticeCookie = "belfry_token", "belfry_notice"
-	// maxToken is the maximum size of a token in bytes. Browsers drop larger cookies.
-	maxToken = 3800
+	// maxToken is the maximum size of a token in bytes.
+	maxToken = provider.MaxCookie
 	// maxForm is the maximum size of a form in bytes. maxSignIn is the maximum size of the sign-in form, which needs no
 	// session.
 	maxForm, maxSignIn = 1 << 20, 16 << 10
@@ -74,7 +74,7 @@ func (d *Dashboard) showSignIn(w http.ResponseWriter, r *http.Request) {
 		redirect(w, "./")
 		return
 	}
-	view := &page.View{Version: d.deps.Version, Now: time.Now(), Content: &page.Content{Title: "Sign in", Data: page.SignIn{Next: d.local(r.URL.Query().Get("next"))}}}
+	view := d.signInView(d.local(r.URL.Query().Get("next")))
 	view.Notice, view.Failed = takeNotice(w, r)
 	d.render(w, http.StatusOK, func(b *bytes.Buffer) error { return d.pages.RenderSignIn(b, view) })
 }
@@ -102,19 +102,12 @@ func (d *Dashboard) signIn(w http.ResponseWriter, r *http.Request) {
 		redirect(w, "sign-in?"+url.Values{"next": {next}}.Encode())
 		return
 	}
-	cookie := newCookie(r, tokenCookie, text)
-	cookie.Expires = p.ExpiresAt // the zero time means until the browser is closed
-	http.SetCookie(w, cookie)
+	http.SetCookie(w, untilEnd(newCookie(r, tokenCookie, text), p.ExpiresAt))
+	dropCookie(w, r, providerCookie)
 	if next == "" {
 		next = "./"
 	}
 	redirect(w, next)
-}
-
-// signOut ends the session. The token stays valid until its end, or until `belfry token revoke`.
-func (d *Dashboard) signOut(w http.ResponseWriter, r *http.Request) {
-	dropCookie(w, r, tokenCookie)
-	redirect(w, "sign-in")
 }
 
 // newCookie returns a cookie that scripts cannot read and browsers do not send from other sites. It has no path, so

@@ -44,7 +44,7 @@ func TestTheURLHasTheTimeRangeOfTheCharts(t *testing.T) {
 			require.Equal(t, "2026-05-16T08:00:00Z 2026-05-16T09:00:00Z", one)
 		}
 		require.NotEmpty(t, asked)
-		require.Contains(t, body, `data-from="1778918400" data-to="1778922000"`)
+		require.Contains(t, body, `data-from="1778918400" data-to="1778921940"`)
 		require.Equal(t, map[string]string{
 			"Earlier":  page + "?from=2026-05-16T07:30:00Z&q=a&to=2026-05-16T08:30:00Z",
 			"Later":    page + "?from=2026-05-16T08:30:00Z&q=a&to=2026-05-16T09:30:00Z",

@@ -9,14 +9,13 @@ import (
 	"github.com/belfry-mq/belfry/pkg/queue"
 )
 
-// A client that is refused is asked to come back after a whole number of seconds, which is different each
-// time: from overloadRetry to overloadRetry + overloadJitter.
+// A refused client gets a random Retry-After in whole seconds, from overloadRetry to overloadRetry + overloadJitter.
 const (
 	overloadRetry  = time.Second
 	overloadJitter = 2 * time.Second
 )
 
-// refusal is why an intent may not wait, as the metrics name it.
+// refusal is the reason why an intent may not wait. It is a label of the metrics.
 type refusal string
 
 const (
@@ -29,8 +28,8 @@ const (
 // refusalTexts are the texts for the client.
 var refusalTexts = map[refusal]string{
 	refusedFull:   "too many requests are waiting (dispatch.max_intentions); send the request again",
-	refusedCaller: "this caller has its share of the requests that may wait (dispatch.max_intentions); send the request again",
-	refusedGroup:  "this consumer group has its part of the requests of this caller that may wait (dispatch.max_intentions); send the request again",
+	refusedCaller: "this caller has used up its share of the waiting requests (dispatch.max_intentions); send the request again",
+	refusedGroup:  "this consumer group has used up its part of the caller's waiting requests (dispatch.max_intentions); send the request again",
 }
 
 // error returns the error for the client.
@@ -39,7 +38,7 @@ func (r refusal) error() error {
 	return &queue.Error{Code: queue.CodeOverloaded, RetryAfter: overloadRetry + jitter, Message: refusalTexts[r]}
 }
 
-// groupName is what the intents of a consumer group have in common. The group may not exist.
+// groupName has the names that identify the consumer group of an intent. The group may not exist.
 type groupName struct {
 	queue, group string
 	tags         queue.Tags
@@ -59,30 +58,30 @@ type callerGroup struct {
 	caller string
 }
 
-// admission decides which intents may wait. The lock of the Intents guards it. No method costs more when
-// more intents wait, except for the logarithm.
+// admission decides which intents may wait. The lock of the Intents guards it. The cost of a method grows only with the logarithm
+// of the number of waiting intents.
 //
-// With a limit alone, one caller could take every place, and so keep all others out.
+// Without shares, one caller could use the whole limit and keep all other callers out.
 //
-// While fewer intents than the limit wait, every intent may wait. So a caller that is alone may use
-// everything. At the limit an intent can displace a waiting one, whose wait is then over:
+// While fewer intents than the limit wait, every intent may wait. So the only caller may use the whole limit. At the limit, a new
+// intent can displace a waiting intent, whose wait then ends:
 //
-//  1. With n callers, a share is limit/n. A caller below its share displaces an intent of a caller
-//     above its share.
-//  2. With more callers than the limit, no caller is above its share. With n groups, a share is then limit/n,
-//     and a group below its share displaces an intent of a group above its share. A caller can invent
-//     groups, so there are no such shares for more groups than callers.
-//  3. A caller that has its share, or is alone, divides what it has among its groups: a group below its
-//     part displaces an intent of the same caller from a group above its part.
+//  1. With n callers, the share of a caller is limit/n. A caller below its share displaces an intent of a caller above its
+//     share.
+//  2. If there are more callers than the limit, no caller is above its share. Then groups have shares too: with n groups, the
+//     share of a group is limit/n. A group below its share displaces an intent of a group above its share. A caller can invent
+//     groups, so groups have no shares if there are more groups than callers.
+//  3. A caller that has reached its share, or is the only caller, divides its intents among its groups. A group below its part
+//     displaces an intent of the same caller from a group above its part.
 //
-// The intent to displace is one that sleeps, of the caller or group that has the most intents.
+// The displaced intent is a sleeping intent (see intentState) of the caller or group with the most intents.
 //
-// Every other intent is refused. A displaced intent that comes again finds its caller or its group at
-// the share, so two intents do not displace each other in turn.
+// Every other new intent is refused. If the client of a displaced intent repeats its request, the caller or group of the request
+// has reached its share. So two intents do not displace each other in turn.
 type admission struct {
 	limit   int
 	waiting map[*intent]struct{}
-	// A tally has at least one intent.
+	// The maps have a tally for each caller, group and callerGroup with waiting intents.
 	callers      map[string]*tally
 	groups       map[groupName]*tally
 	callerGroups map[callerGroup]*tally
@@ -96,8 +95,8 @@ func newAdmission() *admission {
 	}
 }
 
-// enter counts the intent as waiting, or returns why it may not wait. The caller calls leave. The wait of
-// displaced, if it is not nil, is over.
+// enter counts the intent as waiting, or returns why it may not wait. The caller must call leave later. If displaced is not nil,
+// the caller must end the wait of displaced.
 func (a *admission) enter(in *intent) (displaced *intent, why refusal) {
 	key := callerGroup{group: groupNameOf(in.req), caller: in.req.Caller}
 	if len(a.waiting) >= a.limit {
@@ -132,7 +131,7 @@ func (a *admission) toDisplace(key callerGroup) (*intent, refusal) {
 		return a.byGroup.above(share), refusedFull
 	}
 	if caller == nil {
-		return nil, refusedCaller // then limit < callers, so there is another caller
+		return nil, refusedCaller // the caller has no waiting intent, so all waiting intents are of other callers
 	}
 	ownGroups, own := caller.groups, a.callerGroups[key].count()
 	if own == 0 {
@@ -150,7 +149,7 @@ func (a *admission) toDisplace(key callerGroup) (*intent, refusal) {
 	}
 }
 
-// leave ends the waiting of an intent that was admitted, if it was not displaced.
+// leave stops counting an intent that was admitted. It does nothing if the intent was displaced.
 func (a *admission) leave(in *intent) {
 	if _, ok := a.waiting[in]; !ok {
 		return
@@ -182,24 +181,23 @@ func countWith[K comparable](counts map[K]*tally, key K) int {
 	return len(counts) + 1
 }
 
-// tallies is the number of tallies that count an intent: of its caller, of its group, and of the caller in
-// the group.
+// Three tallies count each intent: the tally of its caller, of its group, and of its callerGroup.
 const tallies = 3
 
-// admissionSlot counts an intent among the waiting ones. The lock of the Intents guards it.
+// admissionSlot has the tallies that count a waiting intent. The lock of the Intents guards it.
 type admissionSlot struct {
 	key     callerGroup
 	tallies [tallies]*tally
-	// index is the index in tally.sleeping, from 1 on, or 0.
+	// index is the position in tally.sleeping plus 1, or 0 if the intent is not in tally.sleeping.
 	index [tallies]int
 }
 
-// tally counts intents.
+// tally counts the waiting intents of a caller, a group or a callerGroup.
 type tally struct {
 	waiting int
 	// sleeping are the intents that can be displaced.
 	sleeping []*intent
-	// ranking has this tally, at the place rank, while it has sleeping intents.
+	// ranking has this tally while the tally has sleeping intents. rank is the index in ranking plus 1.
 	ranking *ranking
 	rank    int
 	// groups counts the groups of a caller, and byGroup has their tallies.
@@ -207,7 +205,7 @@ type tally struct {
 	byGroup ranking
 }
 
-// tallyOf returns the tally of the key, and makes it if needed.
+// tallyOf returns the tally of the key. It creates a missing tally.
 func tallyOf[K comparable](all map[K]*tally, key K, by *ranking) *tally {
 	t := all[key]
 	if t == nil {
@@ -217,7 +215,7 @@ func tallyOf[K comparable](all map[K]*tally, key K, by *ranking) *tally {
 	return t
 }
 
-// count returns how many intents wait. A nil tally has none.
+// count returns how many intents wait. A nil tally counts 0.
 func (t *tally) count() int {
 	if t == nil {
 		return 0
@@ -232,7 +230,7 @@ func (t *tally) add(n int) {
 	}
 }
 
-// canBeDisplaced lets a new intent displace this one.
+// canBeDisplaced allows a new intent to displace in.
 func (in *intent) canBeDisplaced() {
 	for i, t := range in.slot.tallies {
 		t.sleeping = append(t.sleeping, in)
@@ -242,7 +240,7 @@ func (in *intent) canBeDisplaced() {
 	}
 }
 
-// cannotBeDisplaced is the opposite of canBeDisplaced. It does nothing without that.
+// cannotBeDisplaced undoes canBeDisplaced. It does nothing if canBeDisplaced was not called.
 func (in *intent) cannotBeDisplaced() {
 	for i, t := range in.slot.tallies {
 		at := in.slot.index[i]
@@ -269,8 +267,7 @@ func (t *tally) Before(other *tally) bool { return t.waiting > other.waiting }
 // Place implements heap.Element.
 func (t *tally) Place() *int { return &t.rank }
 
-// above returns a sleeping intent of the tally with the most intents. It returns nil if that has no more
-// than the share.
+// above returns a sleeping intent of the tally with the most intents. It returns nil if this tally is not above the share.
 func (r ranking) above(share int) *intent {
 	if len(r.Heap) == 0 || r.Heap[0].waiting <= share {
 		return nil
@@ -279,18 +276,17 @@ func (r ranking) above(share int) *intent {
 	return first.sleeping[len(first.sleeping)-1]
 }
 
-// A refusal is delayed by refusalDelay, and by up to refusalJitter more or less.
+// The answer of a refusal is delayed by refusalDelay, plus or minus at most refusalJitter.
 const (
 	refusalDelay  = time.Second
 	refusalJitter = time.Second / 4
 )
 
-// refuse blocks for about a second, and then returns the error for the client. So a client that sends its
-// request again at once, without regard to Retry-After, sends about one a second. Meanwhile the request
-// costs memory and a connection.
+// refuse blocks for about a second, and then returns the error for the client. So a client that ignores Retry-After and repeats
+// its request at once sends about one request a second. While refuse blocks, the request uses memory and a connection.
 //
-// It returns at once at Stop, or if a tenth of dispatch.max_intentions has delayed refusals. It returns
-// ctx.Err() if the client left. It never blocks longer than the request would wait.
+// refuse returns at once after Stop, or if the number of delayed refusals is a tenth of dispatch.max_intentions. It returns
+// ctx.Err() if the client left. It never blocks longer than req.Wait.
 func (d *Dispatcher) refuse(ctx context.Context, req *queue.PopRequest, why refusal) error {
 	d.Metrics.refused.WithLabelValues(string(why)).Inc()
 	select {

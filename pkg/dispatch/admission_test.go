@@ -12,15 +12,15 @@ import (
 	"github.com/belfry-mq/belfry/pkg/queue"
 )
 
-// crowd are the requests of a caller in a group.
+// crowd is a set of requests of one caller in one group.
 type crowd struct {
 	t    *testing.T
 	outs []<-chan answer
-	// refused and displaced count the requests that were answered.
+	// refused and displaced count the refused and the displaced requests.
 	refused, displaced int
 }
 
-// crowd begins n waits of a caller in a group, one after the other.
+// crowd begins n waiting requests of a caller in a group, one after the other.
 func (b *harness) crowd(n int, caller, group string) *crowd {
 	b.t.Helper()
 	c := &crowd{t: b.t}
@@ -33,7 +33,7 @@ func (b *harness) crowd(n int, caller, group string) *crowd {
 	return c
 }
 
-// waiting returns how many requests of the crowd still wait. Refused requests are answered before.
+// waiting returns how many requests of the crowd still wait. It first waits until refused requests have their answer.
 func (c *crowd) waiting() int {
 	c.t.Helper()
 	<-time.After(2 * time.Second)
@@ -58,7 +58,7 @@ func (c *crowd) waiting() int {
 	return len(waiting)
 }
 
-// A caller that is alone may use everything, as the clients behind one proxy do.
+// A single caller may use the whole limit, for example when many clients use one proxy.
 func TestOneCallerAloneMayUseEverything(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -70,7 +70,7 @@ func TestOneCallerAloneMayUseEverything(t *testing.T) {
 	})
 }
 
-// When another caller comes and nothing is left, both get their shares, also in the same group.
+// When another caller arrives at the limit, both callers get their shares, also if they use the same group.
 func TestOneCallerCannotKeepOthersOut(t *testing.T) {
 	t.Parallel()
 	for _, group := range []string{"g", "h"} {
@@ -87,13 +87,13 @@ func TestOneCallerCannotKeepOthersOut(t *testing.T) {
 			third := b.crowd(100, "c", group)
 			require.Equal(t, []int{30, 30, 30}, []int{first.waiting(), second.waiting(), third.waiting()})
 			again := b.crowd(100, "a", "g")
-			require.Zero(t, again.waiting(), "a caller with its share displaces nobody")
+			require.Zero(t, again.waiting(), "a caller with its share displaces no request")
 			require.Equal(t, 90, b.Waiting())
 		})
 	}
 }
 
-// Shares apply only when nothing is left.
+// Shares apply only at the limit.
 func TestCallersThatDoNotCompeteHaveNoShares(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -105,7 +105,7 @@ func TestCallersThatDoNotCompeteHaveNoShares(t *testing.T) {
 	})
 }
 
-// A request that was displaced took nothing: the others get what comes.
+// A displaced request consumes no message. Each of the other requests gets a message.
 func TestMessagesAfterADisplacement(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -128,11 +128,11 @@ func TestMessagesAfterADisplacement(t *testing.T) {
 			require.True(t, offers[0].Take(d))
 			synctest.Wait()
 		}
-		require.Zero(t, b.Waiting(), "each of the ten has a message")
+		require.Zero(t, b.Waiting(), "each of the ten requests got a message")
 	})
 }
 
-// One group with more callers than may wait cannot keep other groups out.
+// A group with more callers than the limit cannot keep other groups out.
 func TestOneGroupCannotKeepOthersOut(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -152,7 +152,7 @@ func TestOneGroupCannotKeepOthersOut(t *testing.T) {
 	})
 }
 
-// One group of a caller cannot keep its other groups out.
+// One group of a caller cannot keep the other groups of the same caller out.
 func TestOneGroupOfACallerCannotKeepTheOthersOut(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -161,11 +161,11 @@ func TestOneGroupOfACallerCannotKeepTheOthersOut(t *testing.T) {
 		second := b.crowd(150, "proxy", "h")
 		require.Equal(t, []int{50, 50}, []int{first.waiting(), second.waiting()})
 		require.InDelta(t, 100, b.labelled("belfry_dispatch_refused_total", "group"), 0)
-		require.Equal(t, 50, b.crowd(100, "b", "g").waiting(), "another caller has its share of everything")
+		require.Equal(t, 50, b.crowd(100, "b", "g").waiting(), "another caller gets its share of the limit")
 	})
 }
 
-// Many groups of one caller do not make the share of another caller small.
+// The share of a caller does not shrink if another caller uses many groups.
 func TestInventedGroupsDoNotTakeTheShareOfACaller(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -177,7 +177,7 @@ func TestInventedGroupsDoNotTakeTheShareOfACaller(t *testing.T) {
 	})
 }
 
-// The caller with the most requests is displaced, also if others are above their shares.
+// A new request displaces a request of the caller with the most requests, also if more callers are above their shares.
 func TestTheLargestCallerIsDisplaced(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -190,7 +190,7 @@ func TestTheLargestCallerIsDisplaced(t *testing.T) {
 	})
 }
 
-// Requests that have ended leave nothing in the counts.
+// Requests that have ended no longer count.
 func TestEndedRequestsFreeTheirShares(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -205,7 +205,7 @@ func TestEndedRequestsFreeTheirShares(t *testing.T) {
 	})
 }
 
-// Refused clients do not all come back in the same second.
+// Refused clients get different values of Retry-After, so they do not all return in the same second.
 func TestRefusedRequestsComeBackAtDifferentTimes(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -221,9 +221,8 @@ func TestRefusedRequestsComeBackAtDifferentTimes(t *testing.T) {
 	})
 }
 
-// A client that asks again at once, whatever the answer, asks about once a second, and the store is not
-// asked.
-func TestRefusalIsHeld(t *testing.T) {
+// A client that ignores Retry-After and asks again at once gets about one answer a second. Its requests do not reach the store.
+func TestRefusalIsDelayed(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		b := run(t, &fakeStore{}, bound(1))
@@ -237,14 +236,14 @@ func TestRefusalIsHeld(t *testing.T) {
 		}
 		require.Greater(t, len(times), 10, "the times differ")
 		short := <-b.begin(t.Context(), request(time.Millisecond))
-		require.Equal(t, time.Millisecond, short.took, "no longer than the request would wait")
+		require.Equal(t, time.Millisecond, short.took, "the delay is not longer than the wait of the request")
 		require.Equal(t, queue.CodeOverloaded, queue.CodeOf(short.err))
 		require.Equal(t, looks, b.store.looks())
 	})
 }
 
-// A tenth of dispatch.max_intentions is held. Further requests are refused at once.
-func TestHeldRefusalsAreBounded(t *testing.T) {
+// At most a tenth of dispatch.max_intentions refusals are delayed. Further requests are refused at once.
+func TestDelayedRefusalsAreBounded(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		b := run(t, &fakeStore{}, bound(50))
@@ -260,7 +259,7 @@ func TestHeldRefusalsAreBounded(t *testing.T) {
 	})
 }
 
-func TestHeldRefusalEnds(t *testing.T) {
+func TestDelayedRefusalEnds(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {
 		end  func(b *harness, leave context.CancelFunc)

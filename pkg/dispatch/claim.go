@@ -14,9 +14,8 @@ import (
 	"github.com/belfry-mq/belfry/pkg/queue"
 )
 
-// claimDirectly answers the only intent of a round if it was woken for one partition, or if no second
-// intent waits for its target. There is nothing to share, so the claim is also the probe: one round
-// trip instead of two.
+// claimDirectly answers the only intent of a round without a preflight. It is used if the intent was woken for one partition, or
+// if no second intent waits for its target. The claim is also the probe, so there is one round trip instead of two.
 func (w *worker) claimDirectly(r *roundIntent) {
 	observation := w.d.Readiness.Observe(r.target)
 	deliveries, err := w.d.Store.Claim(r.ctx, []queue.Assignment{{Request: r.req, Target: r.target}})
@@ -37,14 +36,14 @@ func (w *worker) claimDirectly(r *roundIntent) {
 	}
 }
 
-// grant is what the plan gives to an intent.
+// grant has the partitions that the plan gives to an intent.
 type grant struct {
 	intent     *roundIntent
 	partitions []int64
 }
 
-// claim makes the claims of the plan and answers every intent. The intents that get nothing are
-// answered first. They hold their tickets, so what the claims leave behind wakes them.
+// claim makes the claims of the plan and answers every intent. It first answers the intents that get nothing. These intents keep
+// their tickets, so messages that the claims leave behind wake them.
 func (w *worker) claim(ctx context.Context, intents []*roundIntent, targets []roundTarget, decisions []plan.Decision) {
 	var grants []grant
 	var assignments []queue.Assignment
@@ -75,7 +74,7 @@ func (w *worker) claim(ctx context.Context, intents []*roundIntent, targets []ro
 	}
 }
 
-// claimGrants makes the claims and answers the intents that got something. The lists that it returns
+// claimGrants makes the claims. It answers each intent whose claim got messages or found its group deleted. The returned lists
 // are in the order of the grants.
 func (w *worker) claimGrants(ctx context.Context, grants []grant, assignments []queue.Assignment) ([]queue.Delivery, []error) {
 	deliveries, errs := make([]queue.Delivery, len(grants)), make([]error, len(grants))
@@ -95,15 +94,15 @@ func (w *worker) claimGrants(ctx context.Context, grants []grant, assignments []
 	return deliveries, errs
 }
 
-// leftover is what the claims of a round left in a group.
+// leftover says what the claims of a round left behind in a group.
 type leftover struct {
-	// unknown: something due may be left.
+	// unknown: a due partition may be left.
 	unknown bool
-	// next is when a lease of the claims ends, or 0 if an assigned partition was perhaps not claimed.
+	// next is the time until a lease of the claims ends. It is 0 if an assigned partition may be unclaimed.
 	next readiness.NextDue
 }
 
-// leftovers returns what the claims left behind, by group.
+// leftovers returns the leftover of each group.
 func leftovers(grants []grant, deliveries []queue.Delivery, errs []error) map[int64]leftover {
 	left := map[int64]leftover{}
 	for i, g := range grants {
@@ -120,10 +119,10 @@ func leftovers(grants []grant, deliveries []queue.Delivery, errs []error) map[in
 		case deliveries[i].Gone, foundNothing(&deliveries[i]):
 			l.unknown = true
 		case len(g.partitions) > 1:
-			// The claim took as many partitions as were due, but not always the assigned ones.
+			// The claim may have taken other due partitions than the assigned ones.
 			l.next.Add(0)
 		case deliveries[i].HasNext && deliveries[i].NextIn <= 0:
-			l.unknown = true // the intent announces it
+			l.unknown = true // the delivery announces the messages that are left
 		case deliveries[i].HasNext:
 			l.next.Add(deliveries[i].NextIn)
 		}
@@ -132,7 +131,7 @@ func leftovers(grants []grant, deliveries []queue.Delivery, errs []error) map[in
 	return left
 }
 
-// grantedPartitions returns the partitions that the plan gives away.
+// grantedPartitions returns the partitions that the plan assigns.
 func grantedPartitions(grants []grant) map[queue.Target]bool {
 	granted := map[queue.Target]bool{}
 	for _, g := range grants {
@@ -143,11 +142,12 @@ func grantedPartitions(grants []grant) map[queue.Target]bool {
 	return granted
 }
 
-// updateReadiness notes for each target of a round whether it is empty and when something is due.
+// updateReadiness records for each target of a round whether it is empty, and when something is due.
 func (w *worker) updateReadiness(targets []roundTarget, granted map[queue.Target]bool, left map[int64]leftover) {
 	for _, t := range targets {
 		l := left[t.target.Group]
-		// The intents that named partitions may have got all that was listed, and more may be due.
+		// The preflight may list only some of the due partitions. If intents that name partitions took all listed partitions, more
+		// partitions may be due.
 		l.unknown = l.unknown || !t.sawAll()
 		paused := false
 		for _, c := range t.result.Candidates {
@@ -172,8 +172,9 @@ func (w *worker) updateReadiness(targets []roundTarget, granted map[queue.Target
 	}
 }
 
-// announceLeft wakes an intent for each due partition that the round saw and did not give away, and one for
-// those that it did not see. So the round used the wakes of its intents. What woke one of them is the cause of the new wakes.
+// announceLeft wakes one intent for each due partition that the round found and did not assign. If the preflight did not list all
+// due partitions, it wakes one more intent. So the intents of the round need not forward their wakes. The new wakes have the
+// cause of one of these wakes.
 func (w *worker) announceLeft(intents []*roundIntent, targets []roundTarget, granted map[queue.Target]bool) {
 	for _, t := range targets {
 		cause := wakeLocal
@@ -191,10 +192,10 @@ func (w *worker) announceLeft(intents []*roundIntent, targets []roundTarget, gra
 	}
 }
 
-// popAfterLostRace answers an intent whose claim found nothing because a rival was faster, or because
-// a payload could not be opened (unopened). A goroutine pops, which waits for the rival: a lost race
-// does not mean that the target is empty. The intent waits for the answer, so the goroutine ends before
-// it. If the pop finds nothing, unopened is the answer.
+// popAfterLostRace answers an intent whose claim found nothing because another transaction was faster, or because a payload could
+// not be decrypted (unopened). The target may still have messages. So a goroutine makes a pop, which waits for the other
+// transaction. The intent waits for the answer, so the goroutine ends before the intent does. If the pop finds nothing, the
+// answer is unopened.
 func (w *worker) popAfterLostRace(r *roundIntent, unopened error) {
 	go w.guard([]*roundIntent{r}, func() {
 		observation := w.d.Readiness.Observe(r.target)
@@ -204,7 +205,7 @@ func (w *worker) popAfterLostRace(r *roundIntent, unopened error) {
 			w.d.conclude(r.target, observation, &delivery)
 			err = unopened
 		} else {
-			// The rival may have left something behind, so the other intents of the round probe again.
+			// The other transaction may have left messages, so the other intents of the round probe again.
 			now := time.Now()
 			w.d.Readiness.WakeAt(readiness.TargetKey(queue.Target{Group: r.target.Group}), now)
 			if r.target.Partition != 0 {
@@ -215,12 +216,12 @@ func (w *worker) popAfterLostRace(r *roundIntent, unopened error) {
 	})
 }
 
-// culpritRetry is when the other intents of a target probe after a claim that the database refused,
-// or after a panic. At once, each of them would get the same error, one after the other.
+// culpritRetry is the delay before the other intents of a target probe, after the database refused a claim or after a panic. If
+// they probed at once, each of them would get the same error.
 const culpritRetry = time.Second
 
-// hasCulprit reports whether one value of a statement may be the reason of its error. If the
-// database is unavailable, every statement fails, so no value is the reason.
+// hasCulprit reports whether one value of a statement may be the reason of its error. If the database is unavailable, every
+// statement fails, so no value is the reason.
 func hasCulprit(err error) bool {
 	switch queue.CodeOf(err) {
 	case "", queue.CodeUnavailable, queue.CodeOverloaded:
@@ -230,11 +231,10 @@ func hasCulprit(err error) bool {
 	}
 }
 
-// isolate calls try for the items 0 to n-1. If try fails because of one item, isolate halves the
-// items until fail is called for the items that fail alone. A part without the item is tried once
-// more. After an error that has no culprit, fail is called for all items that were not done.
+// isolate calls try for the items 0 to n-1. If try fails because of one item, isolate calls try for each half, and halves again.
+// It calls fail for each item that fails alone. After an error without a culprit, it calls fail for all items that were not done.
 func (w *worker) isolate(n int, try func(from, to int) error, fail func(i int, err error)) {
-	parts := [][2]int{{0, n}} // the parts to try, the lowest one last
+	parts := [][2]int{{0, n}} // the parts to try; the part with the lowest items is last
 	for len(parts) > 0 {
 		last := len(parts) - 1
 		from, to := parts[last][0], parts[last][1]

@@ -8,8 +8,8 @@ import (
 	"github.com/belfry-mq/belfry/pkg/process/backoff"
 )
 
-// fallbackJitter is the share by which a fallback is shortened at most. It keeps many waiters from
-// probing at the same time.
+// fallbackJitter is the largest share by which a fallback delay is shortened at random. It keeps many waiters from probing at the
+// same time.
 const fallbackJitter = 0.2
 
 // Config is the section "dispatch". config/belfry.yaml describes its keys.
@@ -25,13 +25,14 @@ type Config struct {
 	UsePriorityDispatch bool          `mapstructure:"use_priority_dispatch"`
 }
 
-// refusalDivisor makes the bound of the delayed refusals from MaxIntentions: a tenth.
+// At most MaxIntentions/refusalDivisor requests have a delayed refusal at the same time.
 const refusalDivisor = 10
 
-// maxDelayedRefusals returns how many refused requests get their answer later, at most.
+// maxDelayedRefusals returns the maximum number of refused requests whose answer is delayed.
 func (c Config) maxDelayedRefusals() int { return max(1, c.MaxIntentions/refusalDivisor) }
 
-// MostRequests returns how many requests wait or have a delayed refusal, at most. Each has a connection.
+// MostRequests returns the maximum number of requests that wait or have a delayed refusal. Each of these requests uses a
+// connection of its client.
 func (c Config) MostRequests() int { return c.MaxIntentions + c.maxDelayedRefusals() }
 
 // Backoff is the delay between probes while the listener is not proven.
@@ -46,7 +47,7 @@ func (c Config) Fallback() backoff.Policy {
 	return backoff.Policy{Initial: c.FallbackInterval, Max: c.FallbackInterval, Multiplier: 1, Jitter: fallbackJitter}
 }
 
-// SmartPoll is the section "smart_poll": the preflight rounds. config/belfry.yaml describes its keys.
+// SmartPoll is the section "smart_poll", which has the limits of the preflights. config/belfry.yaml describes its keys.
 type SmartPoll struct {
 	PreflightTimeout time.Duration `mapstructure:"preflight_timeout"`
 	MaxIntentions    int           `mapstructure:"max_intentions"`
@@ -67,7 +68,7 @@ func DefaultSmartPoll() SmartPoll {
 	return SmartPoll{PreflightTimeout: 50 * time.Millisecond, MaxIntentions: 200}
 }
 
-// Validate returns one error for each value that cannot work, joined.
+// Validate returns the joined errors of all invalid values.
 func (c Config) Validate() error {
 	return errors.Join(
 		setting.AtLeast("dispatch.max_intentions", c.MaxIntentions, 1),
@@ -82,7 +83,7 @@ func (c Config) Validate() error {
 	)
 }
 
-// Validate returns one error for each value that cannot work, joined.
+// Validate returns the joined errors of all invalid values.
 func (c SmartPoll) Validate() error {
 	return errors.Join(
 		setting.Check(c.PreflightTimeout >= time.Millisecond, "smart_poll.preflight_timeout is %s: it must be at least 1ms", c.PreflightTimeout),

@@ -28,8 +28,8 @@ func missingTarget() (*fakeStore, *atomic.Bool) {
 	return store, exists
 }
 
-// The name is created after the store has answered that it does not exist, and before the ticket is
-// taken. Case 1 is an arrival, case 3 a request that something else woke.
+// The queue is created after the store has answered that it does not exist, and before the request takes its ticket. In the case
+// "resolve 1" the request has just arrived. In the case "resolve 3" a wake made the request resolve the name again.
 func TestCreationDuringTheProbeIsNotLost(t *testing.T) {
 	t.Parallel()
 	for _, before := range []int{1, 3} {
@@ -87,10 +87,10 @@ func tagged(wait time.Duration) *queue.PopRequest {
 func TestPopByTagsWakesForItsGroupsAndForCreations(t *testing.T) {
 	t.Parallel()
 	for name, wake := range map[string]func(*harness){
-		"a group it watches":   func(b *harness) { b.bus.Ready([]queue.Ready{{Group: 2, Partition: 9}}, events.Here) },
-		"a new queue":          func(b *harness) { b.bus.Created("new", "", events.Here) },
-		"a new one on a peer":  func(b *harness) { b.bus.Created("", "", events.Peer) },
-		"the next due instant": nil,
+		"a group it watches":    func(b *harness) { b.bus.Ready([]queue.Ready{{Group: 2, Partition: 9}}, events.Here) },
+		"a new queue":           func(b *harness) { b.bus.Created("new", "", events.Here) },
+		"a new queue on a peer": func(b *harness) { b.bus.Created("", "", events.Peer) },
+		"the next due instant":  nil,
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -106,10 +106,10 @@ func TestPopByTagsWakesForItsGroupsAndForCreations(t *testing.T) {
 				b := run(t, store)
 				out := b.begin(context.WithoutCancel(t.Context()), tagged(time.Hour))
 				pending(t, out)
-				require.Equal(t, 2, store.count(), "it probes again once it knows its groups")
+				require.Equal(t, 2, store.count(), "the request probes again once it knows its groups")
 				b.bus.Ready([]queue.Ready{{Group: 3, Partition: 1}}, events.Here)
 				pending(t, out)
-				require.Equal(t, 2, store.count(), "another group does not wake it")
+				require.Equal(t, 2, store.count(), "another group does not wake the request")
 				full.Store(true)
 				if wake == nil {
 					time.Sleep(time.Minute)
@@ -122,10 +122,11 @@ func TestPopByTagsWakesForItsGroupsAndForCreations(t *testing.T) {
 	}
 }
 
-// A first probe makes no other request wait for its groups: thousands of requests arrive with the same
-// groups. A later probe does that for new groups. A request that a creation wakes does it for all that
-// the others may not know, also if it found them at its first probe.
-func TestPopByTagsSharesNewGroupsAlone(t *testing.T) {
+// A request that finds new groups can make the other requests with the same tags wait for these groups too. The first probe of a
+// request does not share the groups with them, because thousands of requests may arrive with the same groups. A later probe
+// shares new groups. If a creation woke the request, it also shares the groups of its first probe, which the other requests may
+// not know.
+func TestPopByTagsSharesOnlyNewGroups(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		var groups atomic.Pointer[[]int64]
@@ -139,25 +140,25 @@ func TestPopByTagsSharesNewGroupsAlone(t *testing.T) {
 		know()
 		pending(t, b.begin(context.WithoutCancel(t.Context()), tagged(time.Hour)))
 		know(1)
-		second := b.begin(context.WithoutCancel(t.Context()), tagged(time.Minute)) // it wakes first
+		second := b.begin(context.WithoutCancel(t.Context()), tagged(time.Minute)) // its deadline is the earliest, so it wakes first
 		pending(t, second)
-		require.Equal(t, 1, waiting(1), "the first probe")
+		require.Equal(t, 1, waiting(1), "the first probe shares no groups")
 
 		know(1, 2)
 		b.bus.Ready([]queue.Ready{{Group: 1, Partition: 1}}, events.Here)
 		pending(t, second)
-		require.Equal(t, []int{1, 2}, []int{waiting(1), waiting(2)}, "a later probe")
+		require.Equal(t, []int{1, 2}, []int{waiting(1), waiting(2)}, "a later probe shares the new groups")
 
 		before := store.count()
 		b.bus.Created("new", "", events.Here)
 		pending(t, second)
-		require.Equal(t, before+1, store.count(), "one request looks for all")
+		require.Equal(t, before+1, store.count(), "one request probes for all")
 		require.Equal(t, []int{2, 2}, []int{waiting(1), waiting(2)}, "after the creation")
 	})
 }
 
-// A queue is deleted and another one with the same tags is created. A request that waits for the tags follows, although
-// it watches as many groups as before.
+// A queue is deleted, and another queue with the same tags is created. A request that waits for the tags then waits for the new
+// group, although the number of its groups is the same.
 func TestPopByTagsFollowsItsGroups(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -183,8 +184,8 @@ func TestPopByTagsFollowsItsGroups(t *testing.T) {
 	})
 }
 
-// The first probe may find that the target was deleted since it was resolved. Then the request
-// waits for the creation of the name, or for the new target.
+// The target may be deleted after the request has resolved it and before the first probe. Then the request waits for the creation
+// of the name, or for the new target.
 func TestDeletionBeforeTheFirstProbeIsNoticed(t *testing.T) {
 	t.Parallel()
 	for name, created := range map[string]bool{"deleted": false, "created again": true} {
@@ -262,7 +263,7 @@ func TestDeadlineAndStopEndRepeatedDeletions(t *testing.T) {
 	}
 }
 
-// The queue was deleted, and perhaps created again.
+// After the queue was deleted, and perhaps created again, a waiting request resolves its names again.
 func TestGroupThatIsGoneIsResolvedAgain(t *testing.T) {
 	t.Parallel()
 	for name, waiting := range map[string]int{"alone": 1, "in a round": 2} {
@@ -294,8 +295,8 @@ func TestGroupThatIsGoneIsResolvedAgain(t *testing.T) {
 	}
 }
 
-// If a later probe of a pop by tags finds a group missing, the group was deleted. The messages
-// stored before are then not new to it.
+// If a later probe of a pop by tags finds a group missing, the group was deleted. Messages stored before the deletion are then
+// not new to the group.
 func TestLaterPopByTagsSetsRefreshSince(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {

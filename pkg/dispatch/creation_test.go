@@ -14,11 +14,11 @@ import (
 	"github.com/belfry-mq/belfry/pkg/queue"
 )
 
-// mostLooks is more than what any number of requests for one name ask the store because of a creation:
-// one request asks for the name, claims, and looks once more.
+// mostLooks is more than the number of store calls that one creation causes, however many requests wait for the name. One request
+// resolves the name, claims, and probes once more.
 const mostLooks = 10
 
-// creations are the ways to learn of the creation of the queue or of its partition.
+// creations are the ways in which a request learns that the queue was created.
 func creations() map[string]func(*harness) {
 	return map[string]func(*harness){
 		"the queue":            func(b *harness) { b.bus.Created("orders", "", events.Here) },
@@ -38,9 +38,9 @@ func (b *harness) waitForName(n int, req func(time.Duration) *queue.PopRequest) 
 	return outs
 }
 
-// A creation wakes one of the requests that wait for the name, also if nothing is pushed. A push then
-// wakes as many as there are messages.
-func TestCreationWakesOneForEachName(t *testing.T) {
+// A creation wakes one of the requests that wait for the name, also if nothing is pushed. A pushed message then wakes one
+// request.
+func TestACreationWakesOneRequestForEachName(t *testing.T) {
 	t.Parallel()
 	const many = 300
 	all := creations()
@@ -61,11 +61,11 @@ func TestCreationWakesOneForEachName(t *testing.T) {
 					b.bus.Created("orders", "2", events.Here)
 					_, waiting := split(t, outs)
 					require.Equal(t, many, waiting)
-					require.Equal(t, before, store.looks(), "the creation of another name")
+					require.Equal(t, before, store.looks(), "another name was created")
 					create(b)
 					_, waiting = split(t, outs)
 					require.Equal(t, many, waiting)
-					require.LessOrEqual(t, store.looks()-before, mostLooks, "it does not exist any more")
+					require.LessOrEqual(t, store.looks()-before, mostLooks, "the queue does not exist any more")
 					before = store.looks()
 					exists.Store(true)
 					create(b)
@@ -83,13 +83,13 @@ func TestCreationWakesOneForEachName(t *testing.T) {
 	}
 }
 
-// The messages of the first push are there before anybody looks. As many requests as there are partitions
-// get them, and no others look.
+// The messages of the first push are committed before any request probes. For each partition one request probes and gets the
+// message. The other requests do not probe.
 func TestFirstMessagesOfANewQueueAreDelivered(t *testing.T) {
 	t.Parallel()
 	const many, partitions = 300, 40
 	for name, create := range creations() {
-		for order, announced := range map[string]bool{"and are announced": true, "and are not announced": false} {
+		for order, announced := range map[string]bool{"with announced messages": true, "with unannounced messages": false} {
 			t.Run(name+" "+order, func(t *testing.T) {
 				t.Parallel()
 				synctest.Test(t, func(t *testing.T) {
@@ -116,10 +116,10 @@ func TestFirstMessagesOfANewQueueAreDelivered(t *testing.T) {
 	}
 }
 
-// The first request that learns of the creation leaves, or its look fails. Another one looks.
+// The first request that a creation wakes leaves, or its probe fails. Then another request probes.
 func TestCreationIsForwarded(t *testing.T) {
 	t.Parallel()
-	for name, leaves := range map[string]bool{"its client leaves": true, "its look fails": false} {
+	for name, leaves := range map[string]bool{"its client leaves": true, "its probe fails": false} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			synctest.Test(t, func(t *testing.T) {
@@ -179,9 +179,8 @@ func TestAQueueIsCreatedAgain(t *testing.T) {
 	})
 }
 
-// A new queue wakes one pop of each set of tags. It gets the message, or the others learn which groups
-// they wait for.
-func TestCreationWakesOneForEachTags(t *testing.T) {
+// A new queue wakes one pop of each set of tags. This pop gets the message, or it makes the other pops wait for the new group.
+func TestACreationWakesOnePopForEachSetOfTags(t *testing.T) {
 	t.Parallel()
 	const many = 200
 	for name, create := range creations() {
@@ -217,7 +216,7 @@ func TestCreationWakesOneForEachTags(t *testing.T) {
 				messages.Store(3)
 				create(b)
 				got, _ = split(t, outs)
-				require.Equal(t, 3, got, "the queue is created with messages, which nobody announces")
+				require.Equal(t, 3, got, "the new queue has messages that nobody announced")
 				require.LessOrEqual(t, store.looks()-before, mostLooks)
 			})
 		})

@@ -36,8 +36,8 @@ func outcomes(t *testing.T, outs []<-chan answer) (delivered int, errs []error) 
 	return delivered, errs
 }
 
-// gatherRound makes n requests wait, and one message ready in each of as many partitions. One round gets
-// all of them, after change. There is one worker, and a request for group 2 holds it until then.
+// gatherRound begins n requests and commits one message in each of the partitions. It then calls change, and one round serves all
+// these requests. Until then a round for group 2 occupies the only worker.
 func (b *harness) gatherRound(n, partitions int, change func(*fakeStore)) []<-chan answer {
 	b.t.Helper()
 	b.store.resolve = func(req *queue.PopRequest) (queue.Target, bool, error) {
@@ -67,7 +67,7 @@ func (b *harness) gatherRound(n, partitions int, change func(*fakeStore)) []<-ch
 	return outs
 }
 
-// One claim of 200 is refused. The requests with the other claims have their messages at once.
+// One claim of 200 is refused. The requests with the other claims get their messages at once.
 func TestOneRefusedClaimFailsAlone(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -88,7 +88,7 @@ func TestOneRefusedClaimFailsAlone(t *testing.T) {
 	})
 }
 
-// The other requests of the target probe later, so they do not get the same error one by one.
+// The other requests of the target probe later, so they do not get the same error one after the other.
 func TestARefusedClaimIsNotGivenToEachWaitingRequest(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -117,7 +117,7 @@ func TestARefusedClaimIsNotGivenToEachWaitingRequest(t *testing.T) {
 			default:
 			}
 		}
-		require.Equal(t, 1, got, "a second request probes after a while")
+		require.Equal(t, 1, got, "a second request probes after a second")
 	})
 }
 
@@ -149,7 +149,7 @@ func TestOneRefusedTargetOfAPreflightFailsAlone(t *testing.T) {
 	})
 }
 
-// If the connection is lost, each statement would fail, so no statement is halved.
+// If the connection is lost, every statement fails, so the claims are not halved.
 func TestALostConnectionIsNotHalved(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -164,7 +164,7 @@ func TestALostConnectionIsNotHalved(t *testing.T) {
 	})
 }
 
-// A connection that is lost while the claims are halved ends the halving: the rest is not tried.
+// If the connection is lost while the claims are halved, the halving ends and the remaining claims are not tried.
 func TestAConnectionLostWhileHalvingFailsTheRest(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -193,8 +193,8 @@ func TestAConnectionLostWhileHalvingFailsTheRest(t *testing.T) {
 	})
 }
 
-// A waiting request whose claim has a payload that cannot be opened gets the error, if its target has
-// nothing else. The store has made the partition due later.
+// If a claim finds only a payload that cannot be decrypted, the waiting request gets the error. The store has already made the
+// partition due later.
 func TestAWaitingRequestGetsTheErrorOfAMessageThatCannotBeOpened(t *testing.T) {
 	t.Parallel()
 	for _, n := range []int{1, 2} {
@@ -214,7 +214,7 @@ func TestAWaitingRequestGetsTheErrorOfAMessageThatCannotBeOpened(t *testing.T) {
 	}
 }
 
-// Requests whose time is up, or whose client has left, cost the round nothing.
+// A round makes no claim for a request whose time is up, or whose client has left.
 func TestRoundsDropExpiredAndLeftRequests(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -241,11 +241,11 @@ func TestRoundsDropExpiredAndLeftRequests(t *testing.T) {
 		require.Empty(t, expired.Messages)
 		require.ErrorIs(t, answered(t, outs[2]).err, context.Canceled)
 		delivered(t, outs[3])
-		require.Equal(t, before+2, b.store.count(), "a claim for each of the others")
+		require.Equal(t, before+2, b.store.count(), "one claim for each of the two other requests")
 	})
 }
 
-// A panic fails the requests of its round. The worker goes on.
+// A panic fails the requests of its round. The worker continues.
 func TestAPanicInARoundFailsItsRequests(t *testing.T) {
 	t.Parallel()
 	for name, breakIn := range map[string]func(*fakeStore){

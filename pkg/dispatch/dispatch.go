@@ -15,43 +15,44 @@ import (
 	"github.com/belfry-mq/belfry/pkg/queue"
 )
 
-// Store is what a waiting request needs of the database.
+// Store has the calls of the database that pops need.
 type Store interface {
-	// Resolve returns what a pop claims from. ok is false if the queue or partition does not exist.
+	// Resolve returns the target of a pop. ok is false if the queue or partition does not exist.
 	Resolve(ctx context.Context, req *queue.PopRequest) (target queue.Target, ok bool, err error)
-	// Forget drops a resolved target that is gone.
-	Forget(req *queue.PopRequest, gone queue.Target)
-	// Pop claims once, on its own.
+	// Forget drops a resolved target that does not exist any more.
+	Forget(req *queue.PopRequest, deleted queue.Target)
+	// Pop makes one claim for one request.
 	Pop(ctx context.Context, req *queue.PopRequest) (queue.Delivery, error)
 	// Preflight probes many targets with one read-only query.
 	Preflight(ctx context.Context, probes []queue.Probe, limit time.Duration) ([]queue.ProbeResult, error)
 	// Claim makes the claims of one round.
 	Claim(ctx context.Context, assignments []queue.Assignment) ([]queue.Delivery, error)
-	// Release gives back a lease that was not used.
+	// Release ends a lease that was not used.
 	Release(ctx context.Context, lease queue.ID) error
 }
 
-// Deps are what a Dispatcher works with.
+// Deps are the dependencies of a Dispatcher.
 type Deps struct {
 	Store Store
 	// Intents is shared with the store, which hands pushed messages over to waiting requests.
 	Intents *Intents
-	// Readiness is shared with the SQL waiters. The Dispatcher announces to it.
+	// Readiness is shared with the SQL waiters. The Dispatcher announces ready partitions to it.
 	Readiness *readiness.Tracker
 	Events    *events.Bus // wake the waiting requests
 	// Proven reports whether the notifications of other instances arrive.
 	Proven func() bool
-	// Paused returns nil, or during pop maintenance a channel that is closed when it ends.
+	// Paused returns nil. During pop maintenance it returns a channel that is closed when maintenance ends.
 	Paused func() <-chan struct{}
-	// NextRevocation returns a channel that is closed when the rights of some waiting requests may have ended
-	// before their RightsEnd. Nil: they never do.
+	// NextRevocation returns a channel that is closed when the rights of some waiting requests may have ended before their
+	// RightsEnd. Nil: rights never end before RightsEnd.
 	NextRevocation func() <-chan struct{}
 	Metrics        *Metrics
 	Log            *zap.Logger
 }
 
 const (
-	// answerEarly is the share of its timeout by which a waiting pop is answered early, and answerEarlyMax the most.
+	// A waiting pop is answered a little before its timeout ends: at most answerEarlyMax earlier, and at most the share
+	// answerEarly of the timeout earlier.
 	answerEarly    = 0.05
 	answerEarlyMax = 250 * time.Millisecond
 )
@@ -106,19 +107,24 @@ func (d *Dispatcher) Run(ctx context.Context) error {
 // Waiting returns how many requests wait now.
 func (d *Dispatcher) Waiting() int { return d.Intents.count() }
 
-// Stop makes every waiting request answer now, and later requests after one probe. It does not block.
+// Stop ends the wait of every request at once. Later requests make one probe and do not wait. Stop does not block.
 func (d *Dispatcher) Stop() { d.stopOnce.Do(func() { close(d.stopping) }) }
 
-// Pop claims once. With req.Wait it waits and probes again until it has claimed something, the time
-// is up, ctx ends (the client left), the rights of the sender end, or Stop was called. A Delivery without
-// messages means that nothing was poppable.
+// Pop claims once. With req.Wait it waits and probes again. The wait ends when Pop has claimed messages, the time is up, or ctx
+// ends (the client left). It also ends when the rights of the sender end, or Stop is called. A Delivery without messages means
+// that nothing was poppable.
 //
-// During pop maintenance it does not probe: it answers without messages, with req.Wait when the wait is
-// over. If maintenance ends before that, it goes on.
+// During pop maintenance Pop does not probe. Without req.Wait it answers at once without messages. With req.Wait it waits for the
+// end of maintenance and then probes. If the time is up before maintenance ends, Pop answers without messages.
 //
-// Errors: every error of the Store; CodeOverloaded beyond the bound or a share of it, about a second later
-// (see refuse); that of req.Valid if the rights have ended; ctx.Err() if the client left. In the last two cases
-// what was claimed is given back.
+// Errors:
+//
+//   - every error of the Store
+//   - CodeOverloaded if too many requests wait, after about a second (see refuse)
+//   - the error of req.Valid if the rights have ended
+//   - ctx.Err() if the client left
+//
+// In the last two cases Pop releases the claimed messages.
 func (d *Dispatcher) Pop(ctx context.Context, req *queue.PopRequest) (*queue.Delivery, error) {
 	if req.Wait <= 0 {
 		if d.Paused() != nil {
@@ -144,7 +150,7 @@ func (d *Dispatcher) Pop(ctx context.Context, req *queue.PopRequest) (*queue.Del
 	return &in.delivery, nil
 }
 
-// popOnce claims on its own, and releases the lease if the client left meanwhile.
+// popOnce makes one claim. If the client has left meanwhile, it releases the lease.
 func (d *Dispatcher) popOnce(ctx context.Context, req *queue.PopRequest) (*queue.Delivery, error) {
 	if err := ctx.Err(); err != nil {
 		return nil, err
@@ -165,8 +171,8 @@ func (d *Dispatcher) releaseIfLeft(ctx context.Context, delivery *queue.Delivery
 	return delivery, nil
 }
 
-// Release gives back the lease of a delivery that did not reach its client. It blocks for one
-// statement, bounded by the database timeout. A failure is logged, and the lease then expires.
+// Release ends the lease of a delivery that did not reach its client. It blocks for one statement, at most for the timeout of the
+// database. If the statement fails, Release logs the error, and the lease ends when it expires.
 func (d *Dispatcher) Release(ctx context.Context, delivery *queue.Delivery) {
 	if delivery.LeaseID.IsZero() || len(delivery.Messages) == 0 {
 		return
@@ -177,8 +183,8 @@ func (d *Dispatcher) Release(ctx context.Context, delivery *queue.Delivery) {
 	}
 }
 
-// The sources of a wake, as the metrics name them. A further one is notify.ByTimer: an instant came at
-// which something is due.
+// These constants are the sources of a wake, as labels of the metrics. notify.ByTimer is one more source: a partition became due
+// at a known instant.
 const (
 	wakeArrival  = "arrival"  // the request has just arrived
 	wakeLocal    = "local"    // an event of this instance
@@ -199,8 +205,8 @@ func (d *Dispatcher) OnReady(ready []queue.Ready, from events.Origin) {
 	d.Metrics.woken.WithLabelValues(source).Add(float64(woken))
 }
 
-// OnCreated wakes intents that wait for a name that did not exist, one for each name. A peer does not
-// send the name, so its event stands for every name.
+// OnCreated wakes one intent for each created name that intents wait for. A peer does not send the name, so OnCreated then wakes
+// an intent for every name.
 func (d *Dispatcher) OnCreated(queueName, partition string, from events.Origin) {
 	if from == events.Here {
 		woken := d.Readiness.Created(queueName, partition, wakeLocal)
@@ -224,7 +230,7 @@ func (d *Dispatcher) endRevoked(ctx context.Context) error {
 	}
 }
 
-// OnResync forgets which targets are empty and makes every intent probe.
+// OnResync forgets which targets are empty, and makes every intent probe.
 func (d *Dispatcher) OnResync(reason string, _ events.Origin) {
 	woken := d.Readiness.Resync(wakeSweep)
 	d.Metrics.woken.WithLabelValues(wakeSweep).Add(float64(woken))

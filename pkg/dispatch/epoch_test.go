@@ -14,9 +14,8 @@ import (
 	"github.com/belfry-mq/belfry/pkg/queue"
 )
 
-// In another epoch an id may belong to the group of another queue, while a request still waits for
-// its old meaning. The two requests do not affect each other. An announcement carries no epoch and
-// wakes both.
+// In a new epoch, an id may belong to the group of another queue. A request of the old epoch, which still waits with this id,
+// must not affect a request of the new epoch with the same id. An announcement carries no epoch and wakes both requests.
 func TestOneIDInTwoEpochs(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -57,8 +56,8 @@ func TestOneIDInTwoEpochs(t *testing.T) {
 	})
 }
 
-// A round plans nothing for a target of an old epoch, because the partition would then be missing
-// for the request of the new epoch.
+// A round plans nothing for a target of an old epoch. Otherwise it could give the partition to the request of the old epoch, and
+// the request of the new epoch would get nothing.
 func TestTwoEpochsInOneRound(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -109,8 +108,8 @@ func TestTwoEpochsInOneRound(t *testing.T) {
 	})
 }
 
-// While one of two connections still leads to a Postgres that was replaced, a target that one
-// connection resolves is gone for the other.
+// One of two connections still leads to a Postgres that was replaced. So a target that one connection resolves does not exist for
+// the other connection.
 func TestRepeatedlyGoneTargetIsProbedWithPauses(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {

@@ -13,11 +13,11 @@ import (
 // leaseTime is how long the fake store leases.
 const leaseTime = 10 * time.Minute
 
-// fakeStore keeps partitions in memory. Claimed messages stay
-// until their lease ends. A claim with AutoAck removes them. The hooks run before the call has its
-// effect, outside the lock. An error of a hook is the answer.
+// fakeStore keeps partitions in memory. A claim leases a partition, and a claim with AutoAck removes its messages. The hooks
+// (onPop, onClaim and so on) run without the lock, before the method has an effect. If a hook returns an error, the method
+// returns this error.
 type fakeStore struct {
-	// resolve replaces the answer to Resolve, pop the answer to Pop.
+	// resolve replaces the answer of Resolve, and pop the answer of Pop.
 	resolve func(req *queue.PopRequest) (queue.Target, bool, error)
 	pop     func(ctx context.Context, req *queue.PopRequest) (queue.Delivery, error)
 	onPop   func(req *queue.PopRequest) error
@@ -27,7 +27,7 @@ type fakeStore struct {
 	onClaim     func(assignments []queue.Assignment) error
 	// onClaimed runs when the claims are made.
 	onClaimed func()
-	// unopened is the reason of claims that find nothing although something was due.
+	// unopened is the Undeliverable error of claims that find nothing although something was due.
 	unopened error
 	release  error
 	onForget func()
@@ -43,7 +43,7 @@ type fakeStore struct {
 	released   []queue.ID
 }
 
-// part is a partition as one group sees it.
+// part is the state of a partition for one group.
 type part struct {
 	messages int
 	readyAt  time.Time
@@ -57,7 +57,7 @@ func (f *fakeStore) change(set func(*fakeStore)) {
 	set(f)
 }
 
-// put adds messages that are poppable in a while.
+// put adds messages that become poppable after in.
 func (f *fakeStore) put(group, partition int64, n int, in time.Duration) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -72,7 +72,7 @@ func (f *fakeStore) put(group, partition int64, n int, in time.Duration) {
 	f.parts[key].readyAt = time.Now().Add(in)
 }
 
-// matchingLocked lists the partitions of a target that hold messages, longest due first.
+// matchingLocked lists the partitions of a target that hold messages. The partition that has been due the longest is first.
 func (f *fakeStore) matchingLocked(target queue.Target) []queue.Target {
 	var list []queue.Target
 	for key, p := range f.parts {
@@ -90,7 +90,7 @@ func (f *fakeStore) goneLocked(target queue.Target) bool {
 	return f.gone[target.Group] || f.endedEpoch != 0 && target.Epoch == f.endedEpoch
 }
 
-// takeLocked is one claim.
+// takeLocked makes one claim.
 func (f *fakeStore) takeLocked(req *queue.PopRequest, target queue.Target) queue.Delivery {
 	now := time.Now()
 	d := queue.Delivery{Queue: req.Queue, Group: req.Group, Gone: f.goneLocked(target)}
@@ -254,7 +254,7 @@ func (f *fakeStore) Release(_ context.Context, lease queue.ID) error {
 	return f.release
 }
 
-// steal leases the partitions to a rival.
+// steal leases the partitions of group 1 to another consumer.
 func (f *fakeStore) steal(partitions ...int64) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -264,21 +264,21 @@ func (f *fakeStore) steal(partitions ...int64) {
 	}
 }
 
-// count returns how many statements the pops have cost so far.
+// count returns how many statements the pops have sent so far.
 func (f *fakeStore) count() int {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	return len(f.statements)
 }
 
-// looks counts the calls that may have asked the database.
+// looks counts the calls that may have queried the database.
 func (f *fakeStore) looks() int {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	return f.resolves + len(f.statements)
 }
 
-// times returns the instants at which there were statements.
+// times returns the instants at which statements began.
 func (f *fakeStore) times() []time.Time {
 	f.mu.Lock()
 	defer f.mu.Unlock()

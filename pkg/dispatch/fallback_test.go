@@ -17,7 +17,7 @@ import (
 
 const ms = time.Millisecond
 
-// backsOff checks delays against the delays without jitter.
+// backsOff compares delays with the expected delays, which have no jitter.
 func backsOff(t *testing.T, want, got []time.Duration) {
 	t.Helper()
 	require.GreaterOrEqual(t, len(got), len(want))
@@ -36,7 +36,7 @@ func TestProvenFallbackIsLong(t *testing.T) {
 		store.put(1, 1, 1, 0) // without an announcement
 		time.Sleep(4*time.Minute - time.Nanosecond)
 		pending(t, out)
-		require.Equal(t, 1, store.count(), "no probe for minutes")
+		require.Equal(t, 1, store.count(), "no probe for four minutes")
 		time.Sleep(time.Minute)
 		delivered(t, out)
 	})
@@ -83,7 +83,7 @@ func TestUnprovenProbesBackOff(t *testing.T) {
 	}
 }
 
-// A hundred requests of a group probe as often as one.
+// A hundred requests of a group probe as often as one request.
 func TestRequestsOfAGroupShareTheirBackoff(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -141,7 +141,7 @@ func TestBackoffIsReset(t *testing.T) {
 				reset(b)
 				synctest.Wait()
 				require.Empty(t, b.Status().Backoff)
-				time.Sleep(2 * time.Second) // requests with a long delay
+				time.Sleep(2 * time.Second) // requests with a long delay probe
 				synctest.Wait()
 				status := b.Status().Backoff
 				require.Len(t, status, 1)
@@ -166,8 +166,7 @@ func TestIdleBackoffIsForgotten(t *testing.T) {
 	})
 }
 
-// While the listener is proven the backoff does not grow. If the listener fails later, the first
-// delay is the shortest one.
+// While the listener is proven, the backoff does not grow. If the listener fails later, the first delay is the shortest delay.
 func TestProvenFallbackDoesNotGrowTheBackoff(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {

@@ -11,9 +11,9 @@ import (
 	"github.com/belfry-mq/belfry/pkg/queue"
 )
 
-// Any role may announce a group that has nothing. 500 spurious wakes happen at once, and 500 a second
-// after that. A message of another instance arrives at most 2 ms later meanwhile, one of this instance
-// at once.
+// Every role of the database can announce a group that has no messages. The first 500 spurious wakes happen at once, and further
+// spurious wakes happen at a rate of 500 a second. During this load, a message of another instance wakes a request after at most
+// 2 ms. A message of this instance wakes a request at once.
 func TestSpuriousNotificationsHaveAPace(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -27,7 +27,7 @@ func TestSpuriousNotificationsHaveAPace(t *testing.T) {
 				time.Sleep(time.Millisecond)
 			}
 		}
-		forge(2001) // for 2 s, and not until an instant at which a wake is due
+		forge(2001) // for 2 s and 1 ms, so that the loop does not end at the instant of a wake
 		require.InDelta(t, 1+500+1000, store.count(), 2)
 
 		store.put(1, 1, 1, 0)
@@ -43,7 +43,7 @@ func TestSpuriousNotificationsHaveAPace(t *testing.T) {
 	})
 }
 
-// A load of notifications that bring something is not slowed down, however many there are.
+// Notifications with messages wake requests at once, however many notifications arrive.
 func TestUsefulNotificationsWakeAtOnce(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {

@@ -56,7 +56,7 @@ func TestHandoffNeedsNoProbe(t *testing.T) {
 	}
 }
 
-// What a push cannot hand over is left to the rounds.
+// In these cases a push hands over nothing. A round serves the requests.
 func TestRequestsWithoutAHandoff(t *testing.T) {
 	t.Parallel()
 	many := make([]*queue.PopRequest, 5)
@@ -103,7 +103,7 @@ func TestHandoffsOfSeveralGroups(t *testing.T) {
 		offers := b.intents.Handoffs("orders", "1")
 		require.Len(t, offers, 2)
 		require.Equal(t, []int64{2, 1}, []int64{offers[0].Target.Group, offers[1].Target.Group}, "the request for this partition comes first")
-		require.Empty(t, b.intents.Handoffs("orders", "1"), "both have an offer already")
+		require.Empty(t, b.intents.Handoffs("orders", "1"), "both requests have an offer already")
 		require.True(t, offers[1].Take(claimed()))
 		delivered(t, anyOut)
 		pending(t, specificOut)
@@ -117,8 +117,8 @@ func autoAck(req *queue.PopRequest) *queue.PopRequest {
 	return req
 }
 
-// Of the requests that wait for the same, the one with the earliest deadline gets the handoff, and each
-// group has one.
+// Of the requests with the same target, the request with the earliest deadline gets the handoff. A push makes one handoff for
+// each group.
 func TestTheEarliestDeadlineGetsTheHandoff(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -140,7 +140,7 @@ func TestTheEarliestDeadlineGetsTheHandoff(t *testing.T) {
 	})
 }
 
-// What becomes ready while a push claims for a request goes to another request that waits.
+// If a partition becomes ready while a push claims for a request, another waiting request gets it.
 func TestAWakeDuringAHandoffGoesToAnotherRequest(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -156,8 +156,7 @@ func TestAWakeDuringAHandoffGoesToAnotherRequest(t *testing.T) {
 	})
 }
 
-// A claim with AutoAck consumes the messages. So the request does not go on before the end of the offer,
-// whatever happens.
+// A claim with AutoAck consumes the messages. So a request with an offer always waits for the end of the offer.
 func TestHandoffToAnAutoAckRequestIsNeverRefused(t *testing.T) {
 	t.Parallel()
 	for name, wake := range map[string]func(b *harness, leave context.CancelFunc){
@@ -194,8 +193,8 @@ func TestHandoffToAnAutoAckRequestIsNeverRefused(t *testing.T) {
 	}
 }
 
-// After the offer of a failed push, the request goes on as if there had been none.
-func TestAnAutoAckRequestGoesOnAfterAnEmptyHandoff(t *testing.T) {
+// After the offer of a failed push, the request continues as if it had no offer.
+func TestAnAutoAckRequestContinuesAfterAnEmptyHandoff(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		b := run(t, &fakeStore{})
@@ -209,7 +208,7 @@ func TestAnAutoAckRequestGoesOnAfterAnEmptyHandoff(t *testing.T) {
 	})
 }
 
-// The messages are perhaps consumed, so the request must not go on as if there had been none.
+// The messages may be consumed already, so the request must fail and not wait for other messages.
 func TestAnAutoAckRequestFailsIfItsHandoffIsLost(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -222,8 +221,8 @@ func TestAnAutoAckRequestFailsIfItsHandoffIsLost(t *testing.T) {
 	})
 }
 
-// After a handoff, the target is known to be empty again, unless something became ready meanwhile or the
-// handoff left messages.
+// After a handoff, the target is known to be empty again. It is not known to be empty if another partition became ready during
+// the handoff, or if the handoff left messages.
 func TestWhatIsKnownAfterAHandoff(t *testing.T) {
 	t.Parallel()
 	other := queue.Ready{Group: 1, Partition: 2}
@@ -259,8 +258,7 @@ func TestWhatIsKnownAfterAHandoff(t *testing.T) {
 	}
 }
 
-// The push claimed for a request, but its messages are not due yet. The request keeps waiting and
-// gets no second handoff.
+// The push claimed for a request, but its messages are not due yet. The request keeps waiting and gets no second handoff.
 func TestMissedHandoffIsNotRepeated(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -279,7 +277,7 @@ func TestMissedHandoffIsNotRepeated(t *testing.T) {
 	})
 }
 
-// The request does not take the delivery, so the store releases it.
+// A request that no longer waits does not take the delivery, so the store releases it.
 func TestHandoffToARequestThatNoLongerWaits(t *testing.T) {
 	t.Parallel()
 	for name, wake := range map[string]func(b *harness, leave context.CancelFunc){

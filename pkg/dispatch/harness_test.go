@@ -22,7 +22,7 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-// settings are what a test may change.
+// settings are the settings that a test may change.
 type settings struct {
 	dispatch.Config
 	smart    dispatch.SmartPoll
@@ -58,7 +58,7 @@ func (b *harness) pause() <-chan struct{} {
 	return nil
 }
 
-// revocable makes the rights of a request end when the result is called.
+// revocable returns a function that ends the rights of the request.
 func (b *harness) revocable(req *queue.PopRequest) (revoke func()) {
 	var revoked atomic.Bool
 	req.Check = func() error {
@@ -74,7 +74,7 @@ func (b *harness) revocable(req *queue.PopRequest) (revoke func()) {
 	}
 }
 
-// run starts a Dispatcher inside a bubble; it ends with the test.
+// run starts a Dispatcher inside a synctest bubble. The Dispatcher ends with the test.
 func run(t *testing.T, store *fakeStore, edits ...func(*settings)) *harness {
 	t.Helper()
 	s := settings{Config: dispatch.DefaultConfig(), smart: dispatch.DefaultSmartPoll()}
@@ -127,7 +127,7 @@ func (b *harness) value(name string) (sum float64) {
 	return 0
 }
 
-// labelled returns a metric with the given values of labels.
+// labelled returns the value of a metric with the given label values.
 func (b *harness) labelled(name string, labels ...string) float64 {
 	b.t.Helper()
 	families, err := b.reg.Gather()
@@ -162,12 +162,12 @@ func (b *harness) resync(partitions ...int64) {
 	b.bus.Resync("for the test", events.Peer)
 }
 
-// request pops the queue whose group has the id 1, and which has partition 1.
+// request returns a pop of the queue whose group has the id 1.
 func request(wait time.Duration) *queue.PopRequest {
 	return &queue.PopRequest{Queue: "orders", Group: "g", Batch: 1, Partitions: 1, Wait: wait}
 }
 
-// specific pops partition 1 alone.
+// specific returns a pop of partition 1.
 func specific(wait time.Duration) *queue.PopRequest {
 	partition := "1"
 	req := request(wait)
@@ -175,14 +175,14 @@ func specific(wait time.Duration) *queue.PopRequest {
 	return req
 }
 
-// answer is what a Pop returned, and when.
+// answer is the result of a Pop, and how long Pop took.
 type answer struct {
 	queue.Delivery
 	err  error
 	took time.Duration
 }
 
-// begin pops in a goroutine; the answer comes on the channel.
+// begin pops in a goroutine. The answer arrives on the channel.
 func (b *harness) begin(ctx context.Context, req *queue.PopRequest) <-chan answer {
 	out, began := make(chan answer, 1), time.Now()
 	go func() {
@@ -195,7 +195,7 @@ func (b *harness) begin(ctx context.Context, req *queue.PopRequest) <-chan answe
 	return out
 }
 
-// wait pops with a timeout of an hour, and returns when the request sleeps.
+// wait pops with a timeout of an hour, and returns when the request waits for a wake.
 func (b *harness) wait() <-chan answer {
 	b.t.Helper()
 	out := b.begin(b.t.Context(), request(time.Hour))
@@ -203,8 +203,7 @@ func (b *harness) wait() <-chan answer {
 	return out
 }
 
-// many waits n times. The first request probes before the others arrive, so these know that the
-// target is empty.
+// many begins n requests. The first request probes before the others arrive, so the others know that the target is empty.
 func (b *harness) many(n int) []<-chan answer {
 	b.t.Helper()
 	outs := make([]<-chan answer, n)
@@ -220,7 +219,7 @@ func (b *harness) many(n int) []<-chan answer {
 	return outs
 }
 
-// answered returns the answer that must be there once nothing moves. The clock does not move.
+// answered returns the answer, which must exist when all goroutines are blocked. The fake clock does not advance.
 func answered(t *testing.T, out <-chan answer) answer {
 	t.Helper()
 	synctest.Wait()
@@ -233,7 +232,7 @@ func answered(t *testing.T, out <-chan answer) answer {
 	}
 }
 
-// delivered is answered for an answer with messages.
+// delivered is like answered, and requires messages.
 func delivered(t *testing.T, out <-chan answer) answer {
 	t.Helper()
 	a := answered(t, out)

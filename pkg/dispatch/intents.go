@@ -13,7 +13,7 @@ import (
 // Intents is the registry of the waiting pop requests.
 type Intents struct {
 	metrics *Metrics
-	// readiness is that of the Dispatcher. Nil: none waits.
+	// readiness is the tracker of the Dispatcher. It is nil until use is called, and then no intent waits.
 	readiness *readiness.Tracker
 	mu        sync.Mutex
 	offerEnds *sync.Cond
@@ -29,8 +29,8 @@ type members struct {
 	partition *string
 	// sleeping has the intents that sleep without an offer. The readiness.Tracker has their order.
 	sleeping map[*readiness.Ticket]*intent
-	// noHandoffs: the claim of a push found nothing, because the messages of this queue are not due at once.
-	// No push claims before the next intent ends.
+	// noHandoffs: the claim of a push found nothing, because new messages of this queue become due only after a delay. Pushes make
+	// no claims for the target until the wait of one of its intents ends.
 	noHandoffs bool
 }
 
@@ -48,8 +48,8 @@ func (r *Intents) use(tracker *readiness.Tracker, limit int) {
 	r.readiness, r.admission.limit = tracker, limit
 }
 
-// enter lists the intent as waiting, or returns why it may not wait. It may end the wait of another intent.
-// The caller calls remove.
+// enter lists the intent as waiting, or returns why it may not wait. It may end the wait of another intent. The caller must call
+// remove later.
 func (r *Intents) enter(in *intent) refusal {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -63,7 +63,7 @@ func (r *Intents) enter(in *intent) refusal {
 	return admitted
 }
 
-// displaceLocked ends the wait of an intent that sleeps.
+// displaceLocked ends the wait of a sleeping intent.
 func (r *Intents) displaceLocked(in *intent) {
 	r.unmarkSleepingLocked(in)
 	in.end(queue.Delivery{Queue: in.req.Queue, Group: in.req.Group, Displaced: true})
@@ -84,7 +84,7 @@ func (r *Intents) count() int {
 	return len(r.admission.waiting)
 }
 
-// register sets what the intent waits for. The zero Target: nothing that exists.
+// register sets the target of the intent. The zero Target: the target does not exist.
 func (r *Intents) register(in *intent, target queue.Target) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -127,27 +127,26 @@ func (r *Intents) isAlone(in *intent) bool {
 	return m == nil || m.count <= 1
 }
 
-// maxHandoffs bounds the claims that one push makes. A queue with more targets is left to the
-// rounds, which probe all of them with one query.
+// maxHandoffs bounds the claims that one push makes. If intents wait for more than maxHandoffs targets of the queue, the push
+// makes no claims. A round probes all these targets with one query.
 const maxHandoffs = 4
 
 // intentState is what an intent does.
 type intentState uint8
 
 const (
-	stateAwake    intentState = iota // it probes, or is about to
+	stateAwake    intentState = iota // it probes or is about to probe
 	stateSleeping                    // it waits to be woken
 	stateOffered                     // it sleeps, and a push claims for it
-	stateEnded                       // a push gave it its delivery, it was displaced, or its rights have ended
+	stateEnded                       // its wait is over: a push set its delivery, another intent displaced it, or its rights have ended
 )
 
-// Handoffs returns the claims that a push to the partition makes right after its commit. One
-// intent of each group gets a handoff. It sleeps and can take the partition. Intents that name the
-// partition come first, then the earliest deadline. Then the pushed message needs no wake,
-// no probe and no round trip of its own.
+// Handoffs returns the claims that a push to the partition makes right after its commit. In each group, one sleeping intent that
+// can take the partition gets a handoff. Intents that name the partition are first, then the earliest deadline. A pushed message
+// that is handed over needs no wake, no probe and no further round trip.
 //
-// An intent with AutoAck does not go on before the end of its offer: its claim consumes the messages,
-// which would be lost if the intent had meanwhile found others.
+// An intent with AutoAck does not probe before the end of its offer. The claim consumes the messages. If the intent found other
+// messages before the end of the offer, the claimed messages would be lost.
 func (r *Intents) Handoffs(queueName, partition string) []queue.Handoff {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -163,8 +162,8 @@ func (r *Intents) Handoffs(queueName, partition string) []queue.Handoff {
 	return handoffs
 }
 
-// offerLocked returns the sleeping intents to which a push to the partition can be handed, and marks
-// them as offered. Intents that name the partition come first.
+// offerLocked returns the sleeping intents for which a push to the partition claims, and marks them as offered. Intents that name
+// the partition are first.
 func (r *Intents) offerLocked(queueName, partition string) (offered []*intent) {
 	targets := r.waiting[queueName]
 	if len(targets) > maxHandoffs {
@@ -214,14 +213,14 @@ func (r *Intents) take(in *intent, o *readiness.Observation, delivery queue.Deli
 	return true
 }
 
-// end ends the wait of an intent that is not listed as sleeping. The Intents are locked.
+// end ends the wait of an intent that is not listed as sleeping. The caller holds the lock of the Intents.
 func (in *intent) end(with queue.Delivery) {
 	in.state, in.delivery = stateEnded, with
 	close(in.handedOver)
 }
 
-// endRevoked ends the waits of the sleeping intents whose rights have ended. Another one notices that before it
-// sleeps, or when it is given messages.
+// endRevoked ends the waits of the sleeping intents whose rights have ended. An intent that does not sleep checks its rights
+// before it sleeps, and when it gets messages.
 func (r *Intents) endRevoked() {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -236,15 +235,15 @@ func (r *Intents) endRevoked() {
 	}
 }
 
-// markSleeping marks that the intent does nothing until it is woken. Meanwhile a push can claim for it, and
-// another intent can displace it.
+// markSleeping marks that the intent only waits for a wake. Meanwhile a push can claim for the intent, and another intent can
+// displace it.
 func (r *Intents) markSleeping(in *intent) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.markSleepingLocked(in)
 }
 
-// markSleepingLocked ends the wait at once if the rights of the intent have ended.
+// markSleepingLocked is markSleeping under the lock. It ends the wait at once if the rights of the intent have ended.
 func (r *Intents) markSleepingLocked(in *intent) {
 	if err := in.req.Valid(); err != nil {
 		in.end(queue.Delivery{Lost: err})
@@ -253,7 +252,7 @@ func (r *Intents) markSleepingLocked(in *intent) {
 	in.state = stateSleeping
 	in.canBeDisplaced()
 	if in.ticket == nil {
-		return // during pop maintenance
+		return // an intent has no ticket during pop maintenance
 	}
 	in.ticket.SetIdle(true)
 	if m := r.waiting[in.req.Queue][in.target]; m != nil {
@@ -261,7 +260,7 @@ func (r *Intents) markSleepingLocked(in *intent) {
 	}
 }
 
-// unmarkSleepingLocked is the opposite of markSleepingLocked. The caller sets the state.
+// unmarkSleepingLocked undoes markSleepingLocked. The caller sets the state.
 func (r *Intents) unmarkSleepingLocked(in *intent) {
 	in.cannotBeDisplaced()
 	if m := r.waiting[in.req.Queue][in.target]; m != nil {
@@ -269,9 +268,9 @@ func (r *Intents) unmarkSleepingLocked(in *intent) {
 	}
 }
 
-// markAwake marks that the intent is about to probe. It returns true and changes nothing if a push
-// has given the intent its delivery, the intent was displaced, or its rights have ended. With AutoAck it
-// blocks while a push claims for the intent.
+// markAwake marks that the intent is about to probe. It returns true and changes nothing if a push has given the intent its
+// delivery, the intent was displaced, or its rights have ended. If the intent has AutoAck, markAwake blocks while a push claims
+// for the intent.
 func (r *Intents) markAwake(in *intent) (ended bool) {
 	r.mu.Lock()
 	defer r.mu.Unlock()

@@ -10,7 +10,7 @@ import (
 	"github.com/belfry-mq/belfry/pkg/queue"
 )
 
-// joiningFor makes pops find nothing in a group that joins its queue until the instant.
+// joiningFor makes pops find nothing for a while, because their group still joins its queue.
 func joiningFor(store *fakeStore, joins time.Duration) {
 	until := time.Now().Add(joins)
 	store.onPop = func(req *queue.PopRequest) error {
@@ -22,8 +22,8 @@ func joiningFor(store *fakeStore, joins time.Duration) {
 	}
 }
 
-// A waiting pop goes on with the join of its group, and waits for messages after it.
-func TestAWaitingPopGoesOnWithAJoin(t *testing.T) {
+// A waiting pop continues with the join of its group, and then waits for messages.
+func TestAWaitingPopContinuesAJoin(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		store := &fakeStore{}
@@ -37,8 +37,7 @@ func TestAWaitingPopGoesOnWithAJoin(t *testing.T) {
 	})
 }
 
-// A pop whose time is over before the end of the join fails: nothing says that the queue is empty. No
-// known-empty entry is left.
+// A pop whose time is up before the end of the join fails, because the queue may have messages. It leaves no known-empty entry.
 func TestAPopDoesNotAnswerEmptyWhileItsGroupJoins(t *testing.T) {
 	t.Parallel()
 	for _, wait := range []time.Duration{0, 5 * time.Second} {

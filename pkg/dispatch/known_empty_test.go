@@ -71,8 +71,8 @@ func TestEventsThatEndAKnownEmptyEntry(t *testing.T) {
 	}
 }
 
-// The fallback also protects clients with timeouts shorter than it. A message that was never
-// announced is found, even if the clients come and go.
+// The fallback interval also limits how long a known-empty entry holds. So an unannounced message is found even if the timeout of
+// each client is shorter than the interval.
 func TestKnownEmptyEndsAtTheFallbackInterval(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -102,7 +102,7 @@ func TestKnownEmptyEndsAtTheDueInstant(t *testing.T) {
 		<-b.begin(t.Context(), request(time.Second))
 		<-b.begin(t.Context(), request(time.Second))
 		require.Equal(t, 1, store.count())
-		// A request that made no probe wakes as well.
+		// A request that made no probe also wakes at the instant.
 		out := b.wait()
 		require.Equal(t, 1, store.count())
 		time.Sleep(10*time.Second - 1900*time.Millisecond - time.Nanosecond)
@@ -149,8 +149,8 @@ func TestFailedProbeLeavesNoKnownEmptyEntry(t *testing.T) {
 	})
 }
 
-// A request that waited without a first probe makes none when it wakes. Of a thousand such requests
-// one wakes.
+// A request that waited without a first probe makes no first probe when it wakes. A message wakes only one of a thousand such
+// requests.
 func TestRequestsWithoutAFirstProbeMakeOneClaim(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {

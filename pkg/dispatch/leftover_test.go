@@ -13,8 +13,8 @@ import (
 	"github.com/belfry-mq/belfry/pkg/queue"
 )
 
-// inOneRound wakes the requests so that all of them are in one round. They join during an earlier
-// round, at the end of which the partitions are ready.
+// inOneRound wakes the requests so that all of them are in one round. The requests join while an earlier round runs. The
+// partitions become ready before that round ends.
 func (b *harness) inOneRound(reqs []*queue.PopRequest, partitions ...int64) []<-chan answer {
 	b.t.Helper()
 	outs := make([]<-chan answer, len(reqs))
@@ -65,7 +65,7 @@ func TestEndOfALeaseWakesTheOtherRequestsOfTheRound(t *testing.T) {
 	})
 }
 
-// The client that got the message pops again. It is woken when its own lease ends.
+// The client that got the message pops again. The end of its own lease wakes this second pop.
 func TestEndOfALeaseWakesItsOwnClient(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -88,7 +88,7 @@ func TestMessagesAClaimLeavesGoToTheNextRequest(t *testing.T) {
 	autoAck := func(r *queue.PopRequest) { r.AutoAck = true }
 	synctest.Test(t, func(t *testing.T) {
 		b := run(t, &fakeStore{})
-		b.store.put(1, 1, 2, time.Hour) // three, with the one that becomes ready
+		b.store.put(1, 1, 2, time.Hour) // three messages with the message of inOneRound
 		outs := b.inOneRound(requests(5, autoAck), 1)
 		got, waiting := split(t, outs)
 		require.Equal(t, 3, got)
@@ -96,7 +96,7 @@ func TestMessagesAClaimLeavesGoToTheNextRequest(t *testing.T) {
 	})
 }
 
-// Two partitions were assigned, and the first one filled the batch.
+// An intent has two assigned partitions, and the first partition fills its batch.
 func TestAssignedButUnclaimedPartitionGoesToTheNextRequest(t *testing.T) {
 	t.Parallel()
 	wide := func(r *queue.PopRequest) { r.Partitions = 2 }
@@ -109,10 +109,9 @@ func TestAssignedButUnclaimedPartitionGoesToTheNextRequest(t *testing.T) {
 	})
 }
 
-// A preflight lists only a few of the due partitions. Requests that name partitions can take all of these,
-// in the same round as a request for any partition. More partitions may be due, so the group is not known
-// to be empty.
-func TestAGroupOfWhichARoundSawOnlyAPartIsNotKnownToBeEmpty(t *testing.T) {
+// A preflight lists only a few of the due partitions. Requests that name partitions can take all listed partitions, in the same
+// round as a request for any partition. More partitions may be due, so the group is not known to be empty.
+func TestAPartlyProbedGroupIsNotKnownToBeEmpty(t *testing.T) {
 	t.Parallel()
 	instant := func(b *harness) {
 		for p := int64(1); p <= 4; p++ {
@@ -123,7 +122,7 @@ func TestAGroupOfWhichARoundSawOnlyAPartIsNotKnownToBeEmpty(t *testing.T) {
 	resync := func(b *harness) { b.resync(1, 2, 3, 4) }
 	for name, c := range map[string]struct {
 		wake    func(*harness)
-		arrives bool // the fourth request comes after the round
+		arrives bool // the last request arrives after the round
 	}{
 		"the request that gets the wake of the instant": {instant, false},
 		"a request of the next round":                   {resync, false},
@@ -147,7 +146,7 @@ func TestAGroupOfWhichARoundSawOnlyAPartIsNotKnownToBeEmpty(t *testing.T) {
 				b.ready(9, 1, 1) // the requests of group 1 join during this round
 				synctest.Wait()
 				c.wake(b)
-				time.Sleep(time.Minute) // the instant comes
+				time.Sleep(time.Minute) // the instant of the partitions
 				synctest.Wait()
 				release()
 				if c.arrives {
@@ -163,8 +162,7 @@ func TestAGroupOfWhichARoundSawOnlyAPartIsNotKnownToBeEmpty(t *testing.T) {
 	}
 }
 
-// twoGroups resolves the queue "others" to group 9, every other queue to group 1, and a partition to the
-// number that is its name.
+// twoGroups resolves the queue "others" to group 9 and every other queue to group 1. The name of a partition is its id.
 func twoGroups(req *queue.PopRequest) (queue.Target, bool, error) {
 	target := queue.Target{Group: 1}
 	if req.Queue == "others" {
@@ -176,7 +174,7 @@ func twoGroups(req *queue.PopRequest) (queue.Target, bool, error) {
 	return target, true, nil
 }
 
-// named pops one partition.
+// named returns a pop of one partition.
 func named(partition string) *queue.PopRequest {
 	req := request(time.Hour)
 	req.Partition = &partition
@@ -214,9 +212,8 @@ func TestFailedClaimLeavesItsPartitionToTheOthers(t *testing.T) {
 	})
 }
 
-// A client leaves between the preflight and the claim. It gets nothing, and its partition goes to
-// another request.
-func TestClientThatLeavesBeforeTheClaimLeavesItToTheOthers(t *testing.T) {
+// A client leaves between the preflight and the claim. It gets nothing, and another request gets the partition.
+func TestAPartitionOfAClientThatLeftGoesToAnotherRequest(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		b := run(t, &fakeStore{})
@@ -237,9 +234,9 @@ func TestClientThatLeavesBeforeTheClaimLeavesItToTheOthers(t *testing.T) {
 	})
 }
 
-// A rival was faster. The request that lost pops on its own. The requests that got nothing in the
-// same round wake when the lease of the rival ends.
-func TestLostClaimPopsAlone(t *testing.T) {
+// Another consumer claims the partition before the round does. The request with the lost claim then makes a separate pop. The
+// other requests of the round wake when the lease of the other consumer ends.
+func TestALostClaimIsFollowedByAPop(t *testing.T) {
 	t.Parallel()
 	for name, other := range map[string]bool{"and finds another partition": true, "and finds nothing": false} {
 		t.Run(name, func(t *testing.T) {
@@ -263,7 +260,7 @@ func TestLostClaimPopsAlone(t *testing.T) {
 				}
 				time.Sleep(leaseTime)
 				got, _ = split(t, outs)
-				require.Positive(t, got, "the rival's lease has ended")
+				require.Positive(t, got, "the lease of the other consumer has ended")
 			})
 		})
 	}

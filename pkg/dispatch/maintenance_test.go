@@ -9,8 +9,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// During pop maintenance no pop probes. A pop that waits is held until its time is up, its client leaves or
-// the server stops. When maintenance ends, it probes at once.
+// During pop maintenance no pop probes. A waiting pop is held until its time is up, its client leaves or the server stops. When
+// maintenance ends, the pop probes at once.
 func TestPopsAreHeldDuringMaintenance(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -48,7 +48,7 @@ func TestPopsAreHeldDuringMaintenance(t *testing.T) {
 	})
 }
 
-// Pop maintenance does not let one caller keep the others out. A displaced pop is answered without messages.
+// Callers have shares during pop maintenance too. A displaced pop is answered without messages.
 func TestSharesApplyDuringMaintenance(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -64,7 +64,7 @@ func TestSharesApplyDuringMaintenance(t *testing.T) {
 		b.paused.Store(nil)
 		close(ended)
 		synctest.Wait()
-		require.Equal(t, 9, b.Waiting(), "one took the message, and the others wait")
+		require.Equal(t, 9, b.Waiting(), "one request took the message, and nine wait")
 		third := b.crowd(3, "c", "g")
 		require.Equal(t, 3, third.waiting())
 		require.Equal(t, 10, b.Waiting())

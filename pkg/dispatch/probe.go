@@ -44,7 +44,7 @@ func (d *Dispatcher) probe(in *intent) (found *queue.Delivery, again bool, err e
 		_, again, err = d.Store.Resolve(in.ctx, in.req)
 		return nil, again, err
 	case d.Proven() && d.Readiness.KnownEmpty(target):
-		// The next probe goes through a round, together with all intents that wake then.
+		// The next probe is part of a round, together with all intents that wake at the same time.
 		in.firstProbeDone = true
 		return nil, false, nil
 	}
@@ -64,7 +64,7 @@ func (d *Dispatcher) probe(in *intent) (found *queue.Delivery, again bool, err e
 	case delivery.Gone:
 		in.req.RefreshSince = time.Now()
 		d.Store.Forget(in.req, target)
-		if len(in.wake.Keys) > 0 { // the others were not woken, and do not know
+		if len(in.wake.Keys) > 0 { // the other intents were not woken, so they do not know that the group is gone
 			d.Readiness.Gone(target, in.wake.Cause)
 		}
 		return nil, true, nil
@@ -72,7 +72,8 @@ func (d *Dispatcher) probe(in *intent) (found *queue.Delivery, again bool, err e
 	return nil, false, nil
 }
 
-// firstProbe is a pop of the intent's own: one round trip. It is the fastest way to a backlog.
+// firstProbe makes a separate pop for the intent, with one round trip. If messages wait already, this is the fastest way to get
+// them.
 func (d *Dispatcher) firstProbe(in *intent) (*queue.Delivery, error) {
 	observation := d.Readiness.Observe(in.target)
 	delivery, err := d.popOnce(in.ctx, in.req)
@@ -84,7 +85,7 @@ func (d *Dispatcher) firstProbe(in *intent) (*queue.Delivery, error) {
 	return delivery, nil
 }
 
-// probeTags is probe for a pop by tags.
+// probeTags is like probe, for a pop by tags.
 func (d *Dispatcher) probeTags(in *intent) (found *queue.Delivery, again bool, err error) {
 	first := !in.firstProbeDone
 	in.firstProbeDone = true
@@ -100,7 +101,7 @@ func (d *Dispatcher) probeTags(in *intent) (found *queue.Delivery, again bool, e
 	case len(delivery.Messages) > 0:
 		return delivery, false, nil
 	case !sameGroups(in.watchedGroups, delivery.Watched):
-		// The ticket has too few groups: take one for all of them and probe again.
+		// The ticket does not have all groups. Take a ticket for all groups and probe again.
 		if first {
 			in.unsharedGroups = delivery.Watched
 		} else {
@@ -114,9 +115,9 @@ func (d *Dispatcher) probeTags(in *intent) (found *queue.Delivery, again bool, e
 	return nil, false, nil
 }
 
-// shareGroups makes the other intents with these tags wait for the groups that the first probe found,
-// if the creation of a queue woke this intent alone. They may have arrived before that creation. Otherwise
-// they know these groups.
+// shareGroups makes the other intents with the same tags wait for the groups that the first probe of this intent found. It does
+// nothing if this intent was not woken alone by the creation of a queue. Intents that arrived before that creation do not know
+// these groups.
 func (d *Dispatcher) shareGroups(in *intent) {
 	if len(in.wake.Keys) == 1 && in.wake.Keys[0] == readiness.TagKey(in.req) && len(in.unsharedGroups) > 0 {
 		d.Readiness.Watch(in.req, in.unsharedGroups)
@@ -124,7 +125,7 @@ func (d *Dispatcher) shareGroups(in *intent) {
 	}
 }
 
-// conclude ends a probe that was one claim.
+// conclude records the result of a probe that was one claim.
 func (d *Dispatcher) conclude(target queue.Target, o *readiness.Observation, delivery *queue.Delivery) {
 	switch {
 	case delivery.Gone:
@@ -137,7 +138,7 @@ func (d *Dispatcher) conclude(target queue.Target, o *readiness.Observation, del
 	}
 }
 
-// nextDue returns what a delivery says about the next due instant of its target.
+// nextDue returns when the next partition of the target is due, according to the delivery.
 func nextDue(d *queue.Delivery) readiness.NextDue {
 	return readiness.NextDue{Known: d.HasNext, In: d.NextIn}
 }
@@ -150,11 +151,11 @@ func sameGroups(a, b []int64) bool {
 	return slices.Equal(slices.Sorted(slices.Values(a)), slices.Sorted(slices.Values(b)))
 }
 
-// newGroups returns the groups of after that are not in before.
-func newGroups(before, after []int64) []int64 {
+// newGroups returns the groups of current that are not in old.
+func newGroups(old, current []int64) []int64 {
 	known := map[int64]bool{}
-	for _, group := range before {
+	for _, group := range old {
 		known[group] = true
 	}
-	return slices.DeleteFunc(slices.Clone(after), func(group int64) bool { return known[group] })
+	return slices.DeleteFunc(slices.Clone(current), func(group int64) bool { return known[group] })
 }

@@ -11,8 +11,8 @@ import (
 	"github.com/belfry-mq/belfry/pkg/queue"
 )
 
-// A request whose rights end is answered at that instant with the reason, whatever it waits for: when they are revoked,
-// and when they end by themselves. Others wait on.
+// When the rights of a request expire or are revoked, the request is answered at that instant with the reason. The test covers
+// everything that a request can wait for. Other requests keep waiting.
 func TestAWaitEndsWithTheRights(t *testing.T) {
 	t.Parallel()
 	absent := func(*queue.PopRequest) (queue.Target, bool, error) { return queue.Target{}, false, nil }
@@ -69,7 +69,7 @@ func TestAWaitEndsWithTheRights(t *testing.T) {
 	}
 }
 
-// popJoining finds that the group still joins its queue, after a second.
+// popJoining reports after a second that the group still joins its queue.
 func popJoining(ctx context.Context, req *queue.PopRequest) (queue.Delivery, error) {
 	select {
 	case <-time.After(time.Second):
@@ -78,7 +78,8 @@ func popJoining(ctx context.Context, req *queue.PopRequest) (queue.Delivery, err
 	return queue.Delivery{}, queue.Joining(req.Queue, req.Group)
 }
 
-// Rights that end while a request looks, or while a push claims for it, end its wait as soon as that has found nothing.
+// Rights may end during a probe, or while a push claims for the request. Then the wait ends as soon as the probe or the claim
+// finds nothing.
 func TestRightsThatEndBetweenTwoWaits(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -105,7 +106,7 @@ func TestRightsThatEndBetweenTwoWaits(t *testing.T) {
 	}
 }
 
-// A request that was woken for a message, and may not have it any more, wakes another one at once.
+// A request was woken for a message, but its rights end before the claim. It wakes another request at once.
 func TestAWakeIsForwardedWhenTheRightsEnd(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {

@@ -16,14 +16,14 @@ import (
 	"github.com/belfry-mq/belfry/pkg/queue"
 )
 
-// maxPreflightTimeout is the most time that a preflight is given after others took too long.
+// maxPreflightTimeout is the highest time limit of a preflight. The limit grows after preflights that took too long.
 const maxPreflightTimeout = 5 * time.Second
 
-// roundIntent is an intent that wants to be part of the next round.
+// roundIntent is an intent that joins the next round.
 type roundIntent struct {
 	*intent
-	// target and wake are what the intent waited for and its wake when it joined. The intent changes
-	// its own as soon as it has the answer.
+	// target and wake are the target and the wake of the intent when it joined. They are copies, because the intent changes its
+	// own fields as soon as it has the answer.
 	target queue.Target
 	wake   readiness.Wake
 	// reply receives exactly one answer. It is buffered, so the round never waits for the intent.
@@ -31,7 +31,7 @@ type roundIntent struct {
 	answered atomic.Bool
 }
 
-// answer answers the intent. It returns false and does nothing if the intent has an answer.
+// answer answers the intent. It returns false and does nothing if the intent already has an answer.
 func (r *roundIntent) answer(reply roundReply) bool {
 	if !r.answered.CompareAndSwap(false, true) {
 		return false
@@ -43,19 +43,19 @@ func (r *roundIntent) answer(reply roundReply) bool {
 // roundReply is a delivery without messages if the round had nothing for the intent.
 type roundReply struct {
 	delivery queue.Delivery
-	// forwarded: others were woken for all that the round saw and left.
+	// forwarded: the round woke other intents for everything that it found and left.
 	forwarded bool
 	err       error
 }
 
-// worker makes the rounds of the groups that hash to it, one at a time.
+// worker makes the rounds of the groups whose id selects this worker, one round at a time.
 type worker struct {
 	d *Dispatcher
 
 	// queue has room for every intent, so no intent waits to join a round.
 	queue chan *roundIntent
 
-	// The loop owns the rest: the number of rounds made, when the last one ended, and the limit of
+	// Only the goroutine of run uses the fields below: the number of rounds made, the end of the last round, and the time limit of
 	// the next preflight.
 	round     uint64
 	lastRound time.Time
@@ -66,9 +66,8 @@ func newWorker(d *Dispatcher) *worker {
 	return &worker{d: d, queue: make(chan *roundIntent, d.cfg.MaxIntentions), limit: d.poll.PreflightTimeout}
 }
 
-// joinRound puts the intent into the next round and blocks until its answer. It does not watch the
-// client meanwhile, because the timeouts of the database bound a round. If the client left, the
-// lease is released.
+// joinRound puts the intent into the next round and blocks until its answer. It does not return earlier if the client leaves,
+// because the timeouts of the database bound a round. If the client has left, joinRound releases the lease.
 func (d *Dispatcher) joinRound(in *intent) (*queue.Delivery, error) {
 	r := &roundIntent{intent: in, target: in.target, wake: in.wake, reply: make(chan roundReply, 1)}
 	d.workers[uint64(in.target.Group)%uint64(len(d.workers))].queue <- r
@@ -82,13 +81,13 @@ func (d *Dispatcher) joinRound(in *intent) (*queue.Delivery, error) {
 
 // drain appends the queued intents.
 func (w *worker) drain(intents []*roundIntent) []*roundIntent {
-	for len(w.queue) > 0 { // only the loop receives
+	for len(w.queue) > 0 { // only run receives
 		intents = append(intents, <-w.queue)
 	}
 	return intents
 }
 
-// run makes rounds until ctx ends. Then it answers the queued intents with nothing.
+// run makes rounds until ctx ends. Then it gives the queued intents empty replies.
 func (w *worker) run(ctx context.Context) error {
 	cleanup := time.NewTicker(max(w.d.cfg.BackoffCleanup/4, time.Second))
 	defer cleanup.Stop()
@@ -111,7 +110,7 @@ func (w *worker) run(ctx context.Context) error {
 // pause blocks until smart_poll.min_interval has passed since the last round, or ctx ends.
 func (w *worker) pause(ctx context.Context) {
 	if !w.lastRound.IsZero() {
-		_ = backoff.Sleep(ctx, time.Until(w.lastRound.Add(w.d.poll.MinInterval))) // the next query notices the end of ctx
+		_ = backoff.Sleep(ctx, time.Until(w.lastRound.Add(w.d.poll.MinInterval))) // if ctx has ended, the next query fails
 	}
 }
 
@@ -139,8 +138,8 @@ func (w *worker) serve(ctx context.Context, intents []*roundIntent) {
 	}
 }
 
-// isAlone reports whether no second intent waits for the target. An intent that waited for the name of
-// the target has a ticket for it before it is registered.
+// isAlone reports whether no second intent waits for the target. It checks two counts, because an intent that waited for the name
+// of the target has a ticket for the target before it is registered.
 func (w *worker) isAlone(r *roundIntent) bool {
 	return w.d.Intents.isAlone(r.intent) && w.d.Readiness.Waiting(r.target) < 2
 }
@@ -177,10 +176,11 @@ type roundTarget struct {
 	err error
 }
 
-// limit is how many due partitions a preflight lists: more than are wanted, to see whether some are left.
+// limit is how many due partitions a preflight lists at most. It is more than want, so that the round sees whether partitions are
+// left.
 func (t *roundTarget) limit() int { return 2*t.want + 1 }
 
-// due lists the partitions that the preflight saw due.
+// due lists the partitions that were due in the preflight.
 func (t *roundTarget) due() (partitions []int64) {
 	for _, c := range t.result.Candidates {
 		if c.In <= 0 && !c.Paused {
@@ -193,8 +193,8 @@ func (t *roundTarget) due() (partitions []int64) {
 // sawAll reports whether due lists all partitions that are due.
 func (t *roundTarget) sawAll() bool { return len(t.due()) < t.limit() }
 
-// makeRound answers the intents with one preflight and one round trip of claims. If one target or one
-// claim makes these fail, its intents alone get the error.
+// makeRound answers the intents with one preflight and one round trip of claims. If one target or one claim makes a statement
+// fail, only the intents of this target or claim get the error.
 func (w *worker) makeRound(ctx context.Context, intents []*roundIntent) {
 	w.round++
 	targets := w.observeTargets(intents)
@@ -236,8 +236,8 @@ func (w *worker) preflight(ctx context.Context, targets []roundTarget, intents i
 	}, func(i int, err error) { targets[i].err = err })
 }
 
-// preflightInTime makes one preflight. A query that exceeds its limit is repeated with twice the time,
-// so a slow database delays the intents but does not starve them.
+// preflightInTime makes one preflight. If the query exceeds its time limit, preflightInTime repeats it with twice the limit. So a
+// slow database delays the intents but does not starve them.
 func (w *worker) preflightInTime(ctx context.Context, probes []queue.Probe, intents int) ([]queue.ProbeResult, error) {
 	m := w.d.Metrics
 	for {
@@ -268,9 +268,9 @@ func isTimeout(err error) bool {
 	return errors.As(err, &coded) && coded.Timeout
 }
 
-// answerUnservable answers an intent if its client has left, or its target is gone or could not be
-// probed. It returns the other intents. Nothing is planned for an answered intent: another intent
-// may want the partition, and the id of a target that is gone may now belong to another group.
+// answerUnservable answers an intent if its client has left, or its target was deleted or could not be probed. It returns the other
+// intents. The plan must not contain an answered intent: another intent may want the partition, and the id of a
+// deleted target may now belong to another group.
 func answerUnservable(intents []*roundIntent, targets []roundTarget) (open []*roundIntent) {
 	probed := map[queue.Target]roundTarget{}
 	for _, t := range targets {
@@ -318,8 +318,8 @@ func (w *worker) plan(waiting []*roundIntent, targets []roundTarget) []plan.Deci
 	return decisions
 }
 
-// mergeCandidates makes one list of the candidates of all targets. A partition that was found for
-// itself and for its group is one candidate. due counts the candidates that are due now.
+// mergeCandidates makes one list of the candidates of all targets. A partition that was found both as a target and in its group
+// is one candidate. due counts the candidates that are due now.
 func mergeCandidates(now time.Time, targets []roundTarget) (candidates []plan.Candidate, due int) {
 	seen := map[queue.Target]bool{}
 	for _, t := range targets {

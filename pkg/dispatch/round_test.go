@@ -11,7 +11,7 @@ import (
 	"github.com/belfry-mq/belfry/pkg/queue"
 )
 
-// groups returns n requests, each for a group of its own.
+// groups returns n requests, each for a different group.
 func groups(store *fakeStore, n int) []*queue.PopRequest {
 	ids := map[string]int64{}
 	reqs := requests(n)
@@ -25,7 +25,7 @@ func groups(store *fakeStore, n int) []*queue.PopRequest {
 	return reqs
 }
 
-// startAll begins requests and returns when they sleep.
+// startAll begins requests and returns when all of them wait for a wake.
 func (b *harness) startAll(reqs []*queue.PopRequest) []<-chan answer {
 	b.t.Helper()
 	outs := make([]<-chan answer, len(reqs))
@@ -69,11 +69,11 @@ func TestManyRequestsNeedSeveralRounds(t *testing.T) {
 		release()
 		got, _ := split(t, outs)
 		require.Equal(t, 11, got)
-		require.Equal(t, before+1+2*3, b.store.count(), "a claim for the first, and a preflight and claims for 4, 4 and 2")
+		require.Equal(t, before+1+2*3, b.store.count(), "a claim for the first request, then a preflight and claims for 4, 4 and 2 requests")
 	})
 }
 
-// Of equal deadlines the oldest request is first.
+// If deadlines are equal, the oldest request is first.
 func TestRoundsServeTheEarliestDeadlineFirst(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -84,7 +84,7 @@ func TestRoundsServeTheEarliestDeadlineFirst(t *testing.T) {
 		}
 		b.startAll(reqs[:4])
 		time.Sleep(time.Minute)
-		b.startAll(reqs[4:]) // its deadline is that of the fourth
+		b.startAll(reqs[4:]) // its deadline equals the deadline of the fourth request
 		release := b.holdNextRound()
 		var order []int64
 		hold := b.store.onClaim
@@ -120,8 +120,8 @@ func TestWorkersDoNotWaitForEachOther(t *testing.T) {
 	})
 }
 
-// A slow database delays the requests but starves none. Each try has twice the time, and the limit
-// shrinks again when the database is fast.
+// A slow database delays the requests but starves none. Each try has twice the time limit of the previous try. The limit shrinks
+// again when the database is fast.
 func TestPreflightThatExceedsItsLimitGetsTwiceTheTime(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -149,7 +149,7 @@ func TestPreflightThatExceedsItsLimitGetsTwiceTheTime(t *testing.T) {
 		require.Equal(t, 100*ms, warnings.All()[0].ContextMap()["next_limit"])
 
 		takes = 0
-		more := b.many(7) // two stay, so no claim is a direct one
+		more := b.many(7) // two requests keep waiting, so each round makes a preflight
 		for p := range int64(5) {
 			b.resync(p + 4)
 			synctest.Wait()
@@ -160,7 +160,7 @@ func TestPreflightThatExceedsItsLimitGetsTwiceTheTime(t *testing.T) {
 	})
 }
 
-// The number of tries is bounded, and an error that is no timeout is not retried.
+// The number of tries is bounded. An error that is not a timeout is not retried.
 func TestPreflightThatNeverAnswersIsAnError(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {

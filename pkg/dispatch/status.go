@@ -15,9 +15,9 @@ const statusLimit = 100
 // Status shows why intents wait.
 type Status struct {
 	Waiting int
-	// Groups are the intents by what they wait for, most first.
+	// Groups counts the intents that wait for the same names. The largest count is first.
 	Groups []WaitingGroup
-	// Due are the next instants at which intents wake by the timer.
+	// Due are the next instants at which the timer wakes intents.
 	Due []DueInstant
 	// Backoff are the groups that probe by a timer because the listener is not proven.
 	Backoff []BackoffGroup
@@ -25,22 +25,22 @@ type Status struct {
 	Truncated bool
 }
 
-// WaitingGroup counts the intents that wait for the same thing.
+// WaitingGroup counts the intents that wait for the same names.
 type WaitingGroup struct {
 	Queue, Partition, Group string
 	Namespace, Task         string
 	Waiting                 int
-	// Oldest is how long the first of them has waited, Next how long until one of them times out.
+	// Oldest is the longest time that one of these intents has waited. Next is the time until the first of them times out.
 	Oldest, Next time.Duration
 }
 
-// DueInstant is how long until the intents of a target wake.
+// DueInstant is the time until the intents of a target wake.
 type DueInstant = readiness.Scheduled
 
-// BackoffGroup is a group that backs off.
+// BackoffGroup is the backoff of a group.
 type BackoffGroup struct {
 	Target queue.Target
-	// EmptyProbes is how many probes in a row found nothing, Delay the wait before the next one.
+	// EmptyProbes is the number of consecutive probes that found nothing. Delay is the time before the next probe.
 	EmptyProbes int
 	Delay       time.Duration
 }
@@ -87,10 +87,10 @@ func cut[T any](list []T, truncated bool) ([]T, bool) {
 	return list[:statusLimit], true
 }
 
-// WaitingGroups counts all intents by what they wait for.
+// WaitingGroups counts all intents by the names that they wait for.
 func (d *Dispatcher) WaitingGroups() []WaitingGroup { return d.Intents.groups(time.Now()) }
 
-// groups counts the intents by what they wait for.
+// groups counts the intents by the names that they wait for.
 func (r *Intents) groups(now time.Time) []WaitingGroup {
 	r.mu.Lock()
 	byName := map[WaitingGroup]*WaitingGroup{}

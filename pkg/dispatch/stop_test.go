@@ -80,7 +80,7 @@ func TestLeaseOfAClientThatLeavesDuringItsClaimIsReleased(t *testing.T) {
 				}
 				outs := []<-chan answer{b.begin(ctx, request(time.Hour))}
 				synctest.Wait()
-				for range c.others { // they leave as well
+				for range c.others { // the other requests leave too
 					outs = append(outs, b.begin(ctx, request(time.Hour)))
 					synctest.Wait()
 				}
@@ -112,7 +112,7 @@ func TestClientThatLeavesWhileItWaitsTakesNothing(t *testing.T) {
 	})
 }
 
-// The lease then expires.
+// A lease whose release failed ends when it expires.
 func TestFailedReleaseIsLogged(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -121,11 +121,11 @@ func TestFailedReleaseIsLogged(t *testing.T) {
 		require.Equal(t, 1, b.logs.FilterMessageSnippet("it will expire").Len())
 		b.Release(t.Context(), &queue.Delivery{LeaseID: queue.NewID()})
 		b.Release(t.Context(), &queue.Delivery{Messages: make([]queue.Message, 1)})
-		require.Len(t, b.store.leases(), 1, "an empty delivery and one with AutoAck have nothing to release")
+		require.Len(t, b.store.leases(), 1, "a delivery without messages or with AutoAck has no lease to release")
 	})
 }
 
-// Every request of the round gets the error, and none keeps waiting.
+// Every request of the round gets the error, and no request keeps waiting.
 func TestFailedPreflightIsTheAnswerOfTheRound(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -135,7 +135,7 @@ func TestFailedPreflightIsTheAnswerOfTheRound(t *testing.T) {
 		b.store.onPreflight = func([]queue.Probe, time.Duration) error { return broken }
 		b.resync(1)
 		failed := 0
-		for _, out := range outs { // the second may have claimed directly
+		for _, out := range outs { // the second request may have claimed directly
 			if a := answered(t, out); a.err != nil {
 				require.ErrorIs(t, a.err, broken)
 				failed++

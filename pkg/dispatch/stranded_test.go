@@ -16,10 +16,10 @@ import (
 	"github.com/belfry-mq/belfry/pkg/queue"
 )
 
-// act is one thing that happens around the waiting requests.
+// act is one random step of the test.
 type act struct {
 	Verb       string
-	Partitions []int64       // "push", "rival", "ack"; "create" and "pop": one that is named, or none
+	Partitions []int64       // "push", "rival", "ack"; "create" and "pop": the named partition, or none
 	In         time.Duration // "push": the delay; "pop": the wait; "pass": how long
 	Request    int           // "leave"
 	Flag       bool          // "pop": autoAck; "push": with a handoff; "ack", "create": by a peer
@@ -55,11 +55,10 @@ var acts = rapid.Custom(func(t *rapid.T) act {
 	return a
 })
 
-// TestNothingIsStranded lets requests come and go, in any order with pushes, acks, rivals and the time.
-// Each change is announced once, and the fallback is further away than the test lasts. Whenever nothing
-// moves, no request waits that could take a partition that is due. And a push wakes no more requests than
-// it makes partitions ready. The queue and its partitions do not exist at first: a creation wakes no more
-// requests than there are names.
+// TestNothingIsStranded performs random steps: pops, clients that leave, pushes, acks, claims of another consumer (rival), and
+// time that passes. Each change is announced once. The fallback interval is longer than the test. After each step, no request may
+// wait that could take a due partition. A push may wake at most one request for each partition that it makes ready. The queue and
+// its partitions do not exist at first. A creation may wake at most one request for each name.
 func TestNothingIsStranded(t *testing.T) {
 	t.Parallel()
 	rapid.Check(t, func(rt *rapid.T) {
@@ -72,11 +71,11 @@ func TestNothingIsStranded(t *testing.T) {
 	})
 }
 
-// scene is a play in progress.
+// scene is the state of the test while it plays the acts.
 type scene struct {
 	*harness
 	requests []*playedRequest
-	// exists are the partitions that exist. 0 is the queue.
+	// exists has the partitions that exist. Key 0 stands for the queue.
 	mu     sync.Mutex
 	exists map[int64]bool
 }
@@ -84,7 +83,7 @@ type scene struct {
 // mostNames is the number of names for which requests wait: the queue, and each of its partitions.
 const mostNames = 5
 
-// resolve is the answer of the store.
+// resolve replaces Resolve of the store.
 func (s *scene) resolve(req *queue.PopRequest) (queue.Target, bool, error) {
 	target := queue.Target{Group: 1}
 	if req.Partition != nil {
@@ -95,8 +94,8 @@ func (s *scene) resolve(req *queue.PopRequest) (queue.Target, bool, error) {
 	return target, s.exists[target.Partition], nil
 }
 
-// create creates the queue and the partitions that do not exist, and announces that. It returns how many
-// requests may wake.
+// create creates the queue and the partitions that do not exist, and announces them. It returns how many requests the
+// announcements may wake.
 func (s *scene) create(from events.Origin, partitions ...int64) (announced float64) {
 	for _, p := range append([]int64{0}, partitions...) {
 		s.mu.Lock()
@@ -126,7 +125,7 @@ type playedRequest struct {
 	done  bool
 }
 
-// play performs the acts, and returns what is wrong, or "".
+// play performs the acts. It returns a description of the first failure, or "".
 func play(t *testing.T, drawn []act) string {
 	store := &fakeStore{}
 	s := &scene{
@@ -208,7 +207,7 @@ func origin(peer bool) events.Origin {
 	return events.Here
 }
 
-// loseNextClaim lets a rival take the partition of the next claim just before it.
+// loseNextClaim makes another consumer take the partition of the next claim just before this claim.
 func (s *scene) loseNextClaim() {
 	s.store.change(func(f *fakeStore) {
 		f.onClaim = func(assignments []queue.Assignment) error {
@@ -226,7 +225,7 @@ func (s *scene) announce(ready []queue.Ready, from events.Origin) float64 {
 	return float64(len(ready))
 }
 
-// handOver pushes as the store does: the claims follow the commit, and then what is ready is announced.
+// handOver pushes like the store: it commits, makes the claims, and then announces the partitions that are ready.
 func (s *scene) handOver(partition int64) float64 {
 	created := s.create(events.Here, partition)
 	offers := s.intents.Handoffs("orders", strconv.FormatInt(partition, 10))
@@ -246,10 +245,10 @@ func (s *scene) handOver(partition int64) float64 {
 			}
 		}
 	}
-	return created + s.announce(ready, events.Here) + 2 // and what is released
+	return created + s.announce(ready, events.Here) + 2 // 2 more for released partitions
 }
 
-// stranded names a request that waits although it could take something, or "".
+// stranded describes a request that waits although it could take a partition, or returns "".
 func (s *scene) stranded() string {
 	for i, r := range s.requests {
 		select {
@@ -276,7 +275,7 @@ func (s *scene) stranded() string {
 	return ""
 }
 
-// push adds a message to each partition, and returns what becomes ready, as a wake does.
+// push adds a message to each partition, and returns which partitions become ready.
 func (f *fakeStore) push(partitions []int64, in time.Duration) (ready []queue.Ready) {
 	for _, partition := range partitions {
 		f.mu.Lock()
@@ -295,7 +294,7 @@ func (f *fakeStore) push(partitions []int64, in time.Duration) (ready []queue.Re
 	return ready
 }
 
-// readyNow returns when the partition is ready.
+// readyNow returns when the partition is ready, or nil if it has no messages.
 func (f *fakeStore) readyNow(partition int64) []queue.Ready {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -306,7 +305,7 @@ func (f *fakeStore) readyNow(partition int64) []queue.Ready {
 	return []queue.Ready{{Group: 1, Partition: partition, In: time.Until(p.readyAt)}}
 }
 
-// takeDue leases a partition to a rival, if it is due.
+// takeDue leases a partition to another consumer if the partition is due.
 func (f *fakeStore) takeDue(partition int64) {
 	f.change(func(f *fakeStore) {
 		if p := f.parts[queue.Target{Group: 1, Partition: partition}]; p != nil && p.messages > 0 && !p.readyAt.After(time.Now()) {
@@ -315,7 +314,7 @@ func (f *fakeStore) takeDue(partition int64) {
 	})
 }
 
-// ack ends a lease and consumes a message. It returns what is ready then.
+// ack ends a lease and consumes a message. It returns when the partition is ready again.
 func (f *fakeStore) ack(partition int64) []queue.Ready {
 	f.mu.Lock()
 	p := f.parts[queue.Target{Group: 1, Partition: partition}]
@@ -328,7 +327,7 @@ func (f *fakeStore) ack(partition int64) []queue.Ready {
 	return f.giveBack(partition)
 }
 
-// giveBack ends a lease. It returns what is ready then.
+// giveBack ends a lease. It returns when the partition is ready again.
 func (f *fakeStore) giveBack(partition int64) []queue.Ready {
 	f.change(func(f *fakeStore) {
 		p := f.parts[queue.Target{Group: 1, Partition: partition}]

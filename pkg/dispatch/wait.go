@@ -21,7 +21,7 @@ type intent struct {
 	req      *queue.PopRequest
 	since    time.Time
 	deadline time.Time
-	// slot counts the intent among the waiting ones.
+	// slot has the tallies that count the intent.
 	slot admissionSlot
 	// firstProbeDone: the first probe was made, or was not needed.
 	firstProbeDone bool
@@ -30,25 +30,25 @@ type intent struct {
 	// emptyProbes counts the empty probes of an intent without a group. For a group, backoffs counts
 	// them.
 	emptyProbes int
-	// watchedGroups are the groups that a pop by tags waits for. unsharedGroups are the groups that its first
-	// probe found. It is nil after the other intents with these tags were made to wait for these groups.
+	// watchedGroups are the groups that a pop by tags waits for. unsharedGroups are the groups that its first probe found, until
+	// the other intents with the same tags wait for them too.
 	watchedGroups, unsharedGroups []int64
-	// target is what the intent waits for. It is zero if that does not exist. Only Intents.register sets it.
+	// target is what the intent waits for. It is zero if the queue or partition does not exist. Only Intents.register sets it.
 	target queue.Target
 	// ticket wakes the intent.
 	ticket *readiness.Ticket
-	// wake is a wake that no other intent got. It has no keys if there is no such wake. The intent forwards it
-	// if it cannot use it, after forwardAfter.
+	// wake is the wake that only this intent got. It has no keys if there is no such wake. If the intent cannot use the wake, it
+	// forwards the wake after forwardAfter.
 	wake         readiness.Wake
 	forwardAfter time.Duration
-	// forwarded: the last probe was a round, which woke others for all that it saw and left.
+	// forwarded: the last probe was a round, and the round woke other intents for everything that it found and left.
 	forwarded bool
 
-	// The Intents own the next two until markAwake. delivery is the answer, from a push or from the intent's
-	// own probe.
+	// Between markSleeping and markAwake, the lock of the Intents guards state and delivery. delivery is the answer. A push or a
+	// probe of the intent sets it.
 	state    intentState
 	delivery queue.Delivery
-	// handedOver is closed when a push has set delivery, or the intent was displaced.
+	// handedOver is closed when the wait has ended (stateEnded).
 	handedOver chan struct{}
 }
 
@@ -69,9 +69,8 @@ func newIntent(ctx context.Context, req *queue.PopRequest) *intent {
 // wait is the loop of an intent: take a ticket, probe, wait, probe again. When it returns
 // nil, in.delivery is the answer.
 //
-// The delivery is passed through the intent and not through results, which keeps the stack frames
-// small. Thousands of goroutines block in sleep, and the runtime halves the stack of a goroutine
-// that uses less than a quarter of it.
+// The functions pass the delivery in the intent and not as a result, which keeps their stack frames small. Thousands of
+// goroutines block in sleep, and the runtime halves the stack of a goroutine that uses less than a quarter of its stack.
 func (d *Dispatcher) wait(in *intent) error {
 	woken := wakeArrival
 	for {
@@ -90,14 +89,14 @@ func (d *Dispatcher) wait(in *intent) error {
 	}
 }
 
-// goneBackoff is the delay before a target is resolved again that was gone goneRetries times in a
-// row. That goes on while one of two connections still leads to a Postgres that has been replaced.
+// goneBackoff delays the next attempt to resolve a target that was gone goneRetries times in a row. A target is gone repeatedly
+// while one of two connections still leads to a Postgres that was replaced.
 var goneBackoff = backoff.Policy{Initial: 16 * time.Millisecond, Max: time.Second, Threshold: 1, Multiplier: 2}
 
 const goneRetries = 3
 
-// armAndProbe takes a ticket and probes, again for as long as the target turns out to be gone. done
-// is true if the intent is to be answered with in.delivery.
+// armAndProbe takes a ticket and probes. If the target is gone, it takes a new ticket and probes again. If done is true,
+// in.delivery is the answer.
 func (d *Dispatcher) armAndProbe(in *intent, woken string) (done bool, err error) {
 	for gone := 1; ; gone++ {
 		var keys []readiness.Key
@@ -139,7 +138,7 @@ func (d *Dispatcher) armAndProbe(in *intent, woken string) (done bool, err error
 			if in.deadline.Before(at) {
 				at = in.deadline
 			}
-			_, _ = readiness.WaitUntil(in.ctx, at, d.stopping) // waitIsOver says how it ended
+			_, _ = readiness.WaitUntil(in.ctx, at, d.stopping) // if ctx has ended, waitIsOver notices it in the next pass
 		}
 	}
 }
@@ -161,8 +160,8 @@ func (d *Dispatcher) acceptHandoff(in *intent) error {
 	return err
 }
 
-// countWake counts the outcome of a wake. An arrival that finds nothing is not counted, because
-// every wait begins with one.
+// countWake counts the outcome of a wake. An arrival that finds nothing is not counted, because every wait begins with such an
+// arrival.
 func (d *Dispatcher) countWake(woken string, delivered bool) {
 	if delivered && (woken == wakeNotify || woken == notify.ByTimer) {
 		d.Readiness.NotSpurious()
@@ -175,8 +174,8 @@ func (d *Dispatcher) countWake(woken string, delivered bool) {
 	}
 }
 
-// sleep blocks until the ticket, a handoff, the fallback timer, the deadline, the client's leaving
-// or Stop. done is true if the intent is to be answered without another probe.
+// sleep blocks until one of these happens: the ticket wakes, a push hands over messages, the fallback timer fires, the deadline
+// is reached, the client leaves, or Stop is called. If done is true, the intent must be answered without another probe.
 func (d *Dispatcher) sleep(in *intent) (woken string, done bool, err error) {
 	left := time.Until(in.deadline)
 	if left <= 0 {
@@ -207,8 +206,8 @@ func (d *Dispatcher) sleep(in *intent) (woken string, done bool, err error) {
 	}
 }
 
-// distrustKnownEmpty makes the probe of the fallback ask the database. If all intents of the target
-// share the fallback, one of them does.
+// distrustKnownEmpty drops the known-empty entry, so that the probe of the fallback queries the database. If all intents of the
+// target share the fallback, only one of them drops the entry.
 func (d *Dispatcher) distrustKnownEmpty(in *intent, fallback time.Time, shared bool) {
 	drop := func() { d.Readiness.Drop(in.target) }
 	if shared {
@@ -218,24 +217,24 @@ func (d *Dispatcher) distrustKnownEmpty(in *intent, fallback time.Time, shared b
 	}
 }
 
-// hold blocks during pop maintenance. Meanwhile another intent can displace the intent. over: the intent
+// hold blocks during pop maintenance. During this time another intent can displace the intent. If waitEnded is true, the intent
 // must be answered without a probe.
-func (d *Dispatcher) hold(in *intent) (over bool, err error) {
-	for ended := d.Paused(); ended != nil && !over; ended = d.Paused() {
+func (d *Dispatcher) hold(in *intent) (waitEnded bool, err error) {
+	for ended := d.Paused(); ended != nil && !waitEnded; ended = d.Paused() {
 		d.Intents.markSleeping(in)
 		select {
 		case <-ended:
 		case <-in.handedOver:
 		case <-in.ctx.Done():
-			over, err = true, in.ctx.Err()
+			waitEnded, err = true, in.ctx.Err()
 		case <-d.stopping:
-			over = true
+			waitEnded = true
 		case <-time.After(time.Until(in.deadline)):
-			over = true
+			waitEnded = true
 		}
-		over = d.Intents.markAwake(in) || over
+		waitEnded = d.Intents.markAwake(in) || waitEnded
 	}
-	return over, err
+	return waitEnded, err
 }
 
 // waitIsOver reports whether the intent must be answered without another probe.
@@ -251,7 +250,7 @@ func (d *Dispatcher) waitIsOver(in *intent) (bool, error) {
 	}
 }
 
-// nextFallback returns when to probe without a wake. shared: all intents of the target probe then.
+// nextFallback returns when to probe without a wake. shared: all intents of the target probe at that instant.
 func (d *Dispatcher) nextFallback(in *intent) (at time.Time, shared bool) {
 	now := time.Now()
 	switch {
@@ -265,8 +264,8 @@ func (d *Dispatcher) nextFallback(in *intent) (at time.Time, shared bool) {
 	}
 }
 
-// end ends an intent. If it holds a wake, another intent gets it. Every intent ends here, also one that
-// panics.
+// end ends an intent. If the intent has an unused wake, end forwards it to another intent. end runs for every intent, even after
+// a panic.
 func (d *Dispatcher) end(in *intent) {
 	d.Intents.remove(in)
 	if in.ticket != nil {
@@ -277,8 +276,8 @@ func (d *Dispatcher) end(in *intent) {
 	}
 }
 
-// retryAfter is how long a wake rests after a probe that failed. If the client has left, or its rights have
-// ended, another intent probes at once.
+// retryAfter returns the delay of a forwarded wake after a failed probe. If the client has left, or its rights have ended,
+// another intent probes at once.
 func (d *Dispatcher) retryAfter(err error) time.Duration {
 	switch {
 	case errors.Is(err, context.Canceled), errors.Is(err, context.DeadlineExceeded), queue.CodeOf(err) == queue.CodeUnauthenticated:
@@ -290,8 +289,8 @@ func (d *Dispatcher) retryAfter(err error) time.Duration {
 	}
 }
 
-// useWake notes that a delivery used the wake. A wake for a partition is used by a delivery from this
-// partition: what that leaves is announced. After another wake, more partitions may be due.
+// useWake drops the wake if the delivery used it: the delivery is from the partition of the wake, or the round woke other intents
+// for the rest. A delivery does not use a wake without a partition, because more partitions may be due.
 func (in *intent) useWake(delivery *queue.Delivery) {
 	partition := readiness.PartitionOf(in.wake)
 	if in.forwarded || partition != 0 && slices.Contains(partitionsOf(delivery), partition) {
@@ -299,16 +298,16 @@ func (in *intent) useWake(delivery *queue.Delivery) {
 	}
 }
 
-// foundNothing notes that a probe used the wake: what woke the intent is no longer due. After the deadline
-// there was perhaps no probe.
+// foundNothing drops the wake, because the probe found nothing due any more. After the deadline it keeps the wake, because there
+// may have been no probe.
 func (in *intent) foundNothing() {
 	if time.Now().Before(in.deadline) {
 		in.wake = readiness.Wake{}
 	}
 }
 
-// announceTaken announces when the partitions of a delivery are due again. Other intents wait for that,
-// and no wake made them look.
+// announceTaken announces when the partitions of a delivery are due again. The other intents did not probe, so they do not know
+// when this is.
 func (d *Dispatcher) announceTaken(target queue.Target, delivery *queue.Delivery) {
 	if target.Group == 0 {
 		target = delivery.Target

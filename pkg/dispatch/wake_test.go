@@ -14,7 +14,7 @@ import (
 	"github.com/belfry-mq/belfry/pkg/queue"
 )
 
-// The ticket was taken before the probe, and the announcement removes the observation of the probe.
+// The request takes its ticket before the probe. The announcement removes the observation of the probe.
 func TestAnnouncementDuringTheProbeIsNotLost(t *testing.T) {
 	t.Parallel()
 	for name, announce := range map[string]func(*harness, queue.Ready){
@@ -76,7 +76,7 @@ func TestAnnouncementDuringADirectClaimIsNotLost(t *testing.T) {
 	})
 }
 
-func TestThousandWaitersAndOneMessageAreOneProbe(t *testing.T) {
+func TestThousandWaitersAndOneMessageCauseOneProbe(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		store := &fakeStore{}
@@ -91,7 +91,7 @@ func TestThousandWaitersAndOneMessageAreOneProbe(t *testing.T) {
 		require.Equal(t, 999, b.Waiting())
 		require.Equal(t, before+1, store.count())
 
-		// The others still wait: each message reaches one of them.
+		// The other requests still wait, and each further message reaches one of them.
 		for i := range 20 {
 			b.ready(1, int64(i+2), 1)
 		}
@@ -138,7 +138,7 @@ func TestOtherTargetsDoNotWake(t *testing.T) {
 	})
 }
 
-// No request probes before that instant.
+// No request probes before the instant at which the message is due.
 func TestFutureReadyWakesAtItsInstant(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -191,13 +191,13 @@ func TestNextInOfAProbeWakesAtItsInstant(t *testing.T) {
 				require.Equal(t, 1, got)
 				time.Sleep(leaseTime) // no ack
 				got, _ = split(t, outs)
-				require.Equal(t, 1, got, "the end of the lease is an instant too")
+				require.Equal(t, 1, got, "the end of the lease wakes a request too")
 			})
 		})
 	}
 }
 
-// One wake for an instant is enough for all that is due then, in whatever order the requests look.
+// One wake at an instant is enough for all partitions that are due then, in any order of the probes.
 func TestAnInstantReachesARequestForEachPartition(t *testing.T) {
 	t.Parallel()
 	for range 50 {
@@ -218,8 +218,8 @@ func TestAnInstantReachesARequestForEachPartition(t *testing.T) {
 	}
 }
 
-// Two requests are woken for two partitions. Their round gives one of them a third partition, which is
-// deeper. What the round leaves goes to a third request.
+// Two requests are woken for two partitions. Their round gives one of these requests a third partition, which has more messages.
+// The round wakes a third request for the partition that it leaves.
 func TestARoundForwardsTheWakeForWhatItLeaves(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -252,7 +252,7 @@ func TestARoundForwardsTheWakeForWhatItLeaves(t *testing.T) {
 	})
 }
 
-// The request that wakes finds that the group was deleted. The others learn it too.
+// The woken request finds that the group was deleted. The other requests of the group then wake too.
 func TestAGoneTargetWakesAllItsRequests(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -276,7 +276,7 @@ func TestAGoneTargetWakesAllItsRequests(t *testing.T) {
 	})
 }
 
-// A request that was woken for a partition ends without it. Another request gets the wake.
+// If a woken request ends without a delivery from the partition of its wake, another request gets the wake.
 func TestAWakeIsForwarded(t *testing.T) {
 	t.Parallel()
 	broken := &queue.Error{Code: queue.CodeUnavailable}
@@ -316,8 +316,8 @@ func TestAWakeIsForwarded(t *testing.T) {
 	}
 }
 
-// A pop by tags gets the wake and the lease. A request of the group, which was not woken, gets the messages
-// when the lease ends.
+// A pop by tags gets the wake and the lease. Another request of the group was not woken. It gets the messages when the lease
+// ends.
 func TestTheLeaseOfAPopByTagsEndsForTheOthers(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -346,9 +346,9 @@ func TestTheLeaseOfAPopByTagsEndsForTheOthers(t *testing.T) {
 	})
 }
 
-// Two partitions are ready. The first request takes the partition for which the second one was woken,
-// and the second one leaves.
-func TestADeliveryFromAnotherPartitionPassesTheWakeOn(t *testing.T) {
+// A request is woken for partition 1 and takes partition 2, which has been due longer. It forwards its wake, and another request
+// takes partition 1.
+func TestADeliveryFromAnotherPartitionForwardsItsWake(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		b := run(t, &fakeStore{}, oneWorker)
@@ -357,7 +357,7 @@ func TestADeliveryFromAnotherPartitionPassesTheWakeOn(t *testing.T) {
 		b.store.onClaim = func([]queue.Assignment) error {
 			b.store.onClaim = nil
 			<-hold
-			b.store.put(1, 2, 1, -time.Second) // due longer than partition 1, and announced to nobody else
+			b.store.put(1, 2, 1, -time.Second) // due longer than partition 1; no announcement wakes a request for it
 			return nil
 		}
 		b.ready(1, 1, 1)

@@ -1,13 +1,13 @@
-// Package engine holds what happens to messages in the database: push, claim, ack, and everything that decides what they
-// do there. It is a folder of packages:
+// Package engine is a folder of packages that store, deliver and manage messages in the database:
 //
-//   - store has the verbs of producers and consumers: push, pop, ack, extend, transaction. batch is its group commit, seal
-//     encrypts payloads, and portable checks that all clients can read a payload.
-//   - catalog has queues, groups, seeks, pauses and deletions. deadletter has dead letters and redrives.
+//   - store has the verbs of producers and consumers: push, pop, ack, extend, transaction. It uses batch for group commit,
+//     seal to encrypt payloads, and portable to check that all clients can read a payload.
+//   - catalog configures, deletes, pauses and seeks queues and groups. deadletter lists, redrives and
+//     purges dead letters.
 //   - inbox and attach take messages from SQL. stream keeps the state of queries over queues.
-//   - sweep deletes what is old, reseal changes the key, and spool keeps pushes on disk while Postgres is away or
-//     pushes are switched off, which maintenance does.
+//   - sweep deletes old rows. reseal encrypts stored payloads with a new key. maintenance switches pushes and
+//     pops off. spool keeps pushes on disk while pushes are switched off.
 //   - queenimport copies the queues of Queen MQ.
 //
-// Nothing here waits for messages: pkg/dispatch does.
+// No package here waits for messages. pkg/dispatch does that.
 package engine

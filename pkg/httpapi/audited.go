@@ -10,13 +10,13 @@ import (
 	"github.com/belfry-mq/belfry/pkg/queue"
 )
 
-// audited returns the handler of a route that changes state for an operator. See pkg/access/audit. The row has the request id
-// of the answer.
+// audited returns the handler of a route that changes state for an operator. Each request gets a row of the audit with its
+// request id; see pkg/access/audit.
 func (s *Server) audited(action string, answer func(*wire.Params) (any, error)) echo.HandlerFunc {
 	return wire.Change(func(p *wire.Params) (any, error) { return s.record(action, p, answer) })
 }
 
-// auditedStream is audited for a route whose handler writes its answer itself.
+// auditedStream is like audited, for a handler that writes its answer itself.
 func (s *Server) auditedStream(action string, serve func(*wire.Params) error) echo.HandlerFunc {
 	return func(c echo.Context) error {
 		wire.IgnoreReads(c)
@@ -25,7 +25,7 @@ func (s *Server) auditedStream(action string, serve func(*wire.Params) error) ec
 	}
 }
 
-// stream is a route that reads, and whose handler writes its answer itself.
+// stream returns the handler of a route that only reads. serve writes the answer.
 func stream(serve func(*wire.Params) error) echo.HandlerFunc {
 	return func(c echo.Context) error {
 		wire.IgnoreReads(c)
@@ -44,8 +44,8 @@ func (s *Server) confirmed(answer func(*wire.Params) (any, error)) echo.HandlerF
 	})
 }
 
-// record answers a request and makes sure that the audit has its row. It acknowledges nothing that a failover can lose:
-// see Deps.Confirm.
+// record answers a request and makes sure that the audit has its row. Before the answer it calls Deps.Confirm, so a failover
+// cannot lose an answered change.
 func (s *Server) record(action string, p *wire.Params, answer func(*wire.Params) (any, error)) (any, error) {
 	entry := audit.New(p.Ctx(), s.deps.Texts, action, p.RealIP(), idOf(p))
 	p.SetRequest(p.Request().WithContext(audit.With(p.Ctx(), entry)))
@@ -55,8 +55,9 @@ func (s *Server) record(action string, p *wire.Params, answer func(*wire.Params)
 	}
 	result := audit.ResultOf(err)
 	if p.Status == http.StatusNotFound {
-		result = string(queue.CodeNotFound) // the handler has made the body of the answer
+		result = string(queue.CodeNotFound) // the handler returned a body instead of an error
 	}
+	s.deps.Totals.Expire()
 	s.deps.Audit.Finish(p.Ctx(), entry, result)
 	s.deps.Events.Audited()
 	return value, err

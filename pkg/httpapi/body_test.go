@@ -41,7 +41,7 @@ func TestMalformedBodyIsRefusedWithThePosition(t *testing.T) {
 		"{":                       "at byte 2 (line 1, column 2)",
 		`{"a":`:                   "at byte 6 (line 1, column 6)",
 		`{"a":1}x`:                "at byte 8 (line 1, column 8)",
-		`{"a":1} {}`:              "something follows the object",
+		`{"a":1} {}`:              "the body has more text after the object",
 		`{"a":1,}`:                "at byte 7 (line 1, column 7)",
 		"{\n  \"ü\": 1,\n  oops}": "(line 3, column 3)",
 		"{\"a\":\"\xff\"}":        "byte 7 is not UTF-8",
@@ -111,7 +111,7 @@ func TestNestingIsLimited(t *testing.T) {
 	}
 }
 
-// cutOff is a body whose connection breaks.
+// cutOff is a body that ends with an error, as when the connection breaks.
 type cutOff struct{ text io.Reader }
 
 func (c cutOff) Read(b []byte) (int, error) {
@@ -148,7 +148,7 @@ func (m *measured) Read(b []byte) (int, error) {
 	return m.Reader.Read(b)
 }
 
-// A body takes memory by the bytes that arrive, and not by its announced length.
+// The memory of a body depends on the bytes that have arrived, and not on its Content-Length.
 func TestAnnouncedLengthTakesLittleMemory(t *testing.T) {
 	t.Parallel()
 	for announced, most := range map[int64]int{42: 1 << 10, 8 << 20: 128 << 10} {
@@ -162,7 +162,7 @@ func TestAnnouncedLengthTakesLittleMemory(t *testing.T) {
 	}
 }
 
-// A compressed body is refused by its header on every route that reads a body, before it is read.
+// Every route that reads a body refuses a compressed body because of its header, before it reads the body.
 func TestACompressedBodyIsRefused(t *testing.T) {
 	t.Parallel()
 	var document struct {
@@ -194,7 +194,7 @@ func TestACompressedBodyIsRefused(t *testing.T) {
 	require.Greater(t, routes, 20)
 }
 
-// notedBody is a body of some bytes that notes how many were read.
+// notedBody is a body that counts the bytes that were read.
 type notedBody struct {
 	left, read int
 }
@@ -213,12 +213,12 @@ func (b *notedBody) Read(p []byte) (int, error) {
 
 func (b *notedBody) Close() error { return nil }
 
-// anonymousBodies are the addresses that read a body before they know who sends it, and how many bytes of it.
+// anonymousBodies has the paths that read a body before they check the rights of the sender, with the maximum number of bytes.
 var anonymousBodies = map[string]int{
 	"/ui/sign-in": 16 << 10, // the token is in the form
 }
 
-// No route reads a body before it knows that the sender may use the route. What is in the list reads little.
+// No route reads a body before it has checked the rights of the sender. The paths in anonymousBodies read only a few bytes.
 func TestNoBodyIsReadBeforeTheRights(t *testing.T) {
 	t.Parallel()
 	const size = 1 << 20
@@ -260,7 +260,7 @@ func TestNoBodyIsReadBeforeTheRights(t *testing.T) {
 	}
 }
 
-// target replaces the parameters of a route with texts. It does not escape them.
+// target returns the path of a route with texts for its parameters. It does not escape the texts.
 func target(r httpapi.Route, one, two, query string) string {
 	path := strings.NewReplacer(":group", one, ":queue", one, ":leaseId", one, ":name", one, ":partitionId", one, ":transactionId", two,
 		":partition", two).Replace(r.Path)

@@ -14,56 +14,59 @@ import (
 
 // Config is the section "http".
 type Config struct {
-	// Addr is the listen address, host:port; an empty host means all.
+	// Addr is the listen address, host:port. An empty host means all interfaces.
 	Addr string `mapstructure:"addr"`
-	// InternalAddr is a second listen address, for the probes and the metrics without TLS. Empty: none.
+	// InternalAddr is a second listen address, for probes and metrics without TLS. Empty means no second address.
 	InternalAddr string `mapstructure:"internal_addr"`
-	// TLSCertFile and TLSKeyFile are the certificate and the key of Addr. Empty: no TLS.
+	// TLSCertFile and TLSKeyFile are the files of the certificate and its key. If they are empty, Addr serves HTTP without TLS.
 	TLSCertFile string `mapstructure:"tls_cert_file"`
 	TLSKeyFile  string `mapstructure:"tls_key_file"`
-	// TLSClientCAFile has the CAs that sign client certificates. Empty: clients need none.
+	// TLSClientCAFile has the CAs that sign client certificates. If it is empty, clients need no certificate.
 	TLSClientCAFile string `mapstructure:"tls_client_ca_file"`
 	// TLSClientAuth is required or optional.
 	TLSClientAuth string `mapstructure:"tls_client_auth"`
-	// TLSClientRole is the role of a client with a certificate.
+	// TLSClientRole is the role of a client with a certificate and without a token.
 	TLSClientRole string `mapstructure:"tls_client_role"`
-	// MaxBodyBytes bounds a request body; a larger one gets 413.
+	// MaxBodyBytes limits a request body. A larger body gets 413.
 	MaxBodyBytes int64 `mapstructure:"max_body_bytes"`
-	// MaxResponseBytes bounds the answer of a pop, which has at least one message, and a page of a list, which has at least
-	// one row.
+	// MaxResponseBytes limits the answer of a pop and a page of a list. An answer has at least one message or row, even if it
+	// is larger.
 	MaxResponseBytes int64 `mapstructure:"max_response_bytes"`
-	// MaxInflightBytes bounds the memory of all requests and answers in flight. One request of
+	// MaxInflightBytes limits the memory of all requests and answers in flight. One request of
 	// the largest size always fits. See pkg/process/inflight.
 	MaxInflightBytes int64 `mapstructure:"max_inflight_bytes"`
-	// DrainDelay is how long a stop still takes new requests after /readyz answers 503.
+	// DrainDelay is how long a stopping server still accepts new requests after /readyz answers 503.
 	DrainDelay time.Duration `mapstructure:"drain_delay"`
-	// ShutdownTimeout bounds how long a stop waits for requests in flight.
+	// ShutdownTimeout limits how long a stopping server waits for requests in flight.
 	ShutdownTimeout time.Duration `mapstructure:"shutdown_timeout"`
-	// BodyTimeout bounds how long a client may take to send a body; a slower one gets 408.
+	// BodyTimeout limits how long a client may take to send a body. A slower client gets 408.
 	BodyTimeout time.Duration `mapstructure:"body_timeout"`
-	// WriteTimeout bounds how long a client may take to read an answer.
+	// WriteTimeout limits how long a client may take to read an answer.
 	WriteTimeout time.Duration `mapstructure:"write_timeout"`
-	// MaxConnections bounds the open connections; a further one gets 503.
+	// MaxConnections limits the open connections. Further connections get 503.
 	MaxConnections int `mapstructure:"max_connections"`
-	// MaxHeaderBytes bounds the headers of a request; larger ones get 431.
+	// MaxHeaderBytes limits the headers of a request. Larger headers get 431.
 	MaxHeaderBytes int64 `mapstructure:"max_header_bytes"`
-	// MaxItems, MaxPartitions and MaxAcks bound what one call contains; see data.Limits.
+	// MaxItems, MaxPartitions and MaxAcks limit the content of one call; see data.Limits.
 	MaxItems      int `mapstructure:"max_items"`
 	MaxPartitions int `mapstructure:"max_partitions"`
 	MaxAcks       int `mapstructure:"max_acks"`
 	// AllowAnyJSON accepts JSON that some clients cannot read; see pkg/engine/portable.
 	AllowAnyJSON bool `mapstructure:"allow_any_json"`
-	// CORSOrigins are the origins whose pages may send requests; * is every origin.
+	// CORSOrigins are the origins whose pages may send requests. * means every origin.
 	CORSOrigins []string `mapstructure:"cors_origins"`
-	// AllowedHosts are the names under which browsers may use a server that requires no token; * is every name. See hosts.
+	// AllowedHosts are the host names under which browsers may use a server that requires no token. * means every name. See
+	// hosts.
 	AllowedHosts []string `mapstructure:"allowed_hosts"`
-	// TrustedProxies are the networks whose X-Forwarded-For names the client.
+	// TrustedProxies are the networks of proxies. The server trusts X-Forwarded-For in requests from these networks.
 	TrustedProxies []string `mapstructure:"trusted_proxies"`
+	// Compression compresses pages and answers with figures; see Server.compressed.
+	Compression bool `mapstructure:"compression"`
 	// AccessLog logs each request at the level debug.
 	AccessLog bool `mapstructure:"access_log"`
 }
 
-// The largest values of two settings.
+// The largest values of http.max_connections and http.max_header_bytes.
 const (
 	maxConnections = 1_000_000
 	maxHeaderBytes = 16 << 20
@@ -75,7 +78,7 @@ func DefaultConfig() Config {
 		Addr: ":6632", TLSClientAuth: clientRequired, TLSClientRole: identity.ReadOnly.String(), MaxBodyBytes: 16 << 20, MaxResponseBytes: 16 << 20, MaxInflightBytes: 256 << 20,
 		DrainDelay: 5 * time.Second, ShutdownTimeout: 10 * time.Second,
 		BodyTimeout: 20 * time.Second, WriteTimeout: 20 * time.Second, MaxConnections: 30_000, MaxHeaderBytes: 64 << 10,
-		MaxItems: 50_000, MaxPartitions: 10_000, MaxAcks: 50_000,
+		MaxItems: 50_000, MaxPartitions: 10_000, MaxAcks: 50_000, Compression: true,
 	}
 }
 
@@ -86,7 +89,7 @@ func (c Config) Validate() error {
 	errs = append(errs, checkAddr("http.addr", c.Addr), c.checkTLS())
 	if c.InternalAddr != "" {
 		errs = append(errs, checkAddr("http.internal_addr", c.InternalAddr),
-			setting.Check(!meet(c.Addr, c.InternalAddr), "http.internal_addr is %q: it needs another port than http.addr, which is %q", c.InternalAddr, c.Addr))
+			setting.Check(!meet(c.Addr, c.InternalAddr), "http.internal_addr is %q: its port must differ from the port of http.addr, which is %q", c.InternalAddr, c.Addr))
 	}
 	if c.MaxBodyBytes < 1024 {
 		errs = append(errs, fmt.Errorf("http.max_body_bytes is %d: it must be at least 1024", c.MaxBodyBytes))
@@ -119,12 +122,12 @@ func (c Config) Validate() error {
 	return errors.Join(errs...)
 }
 
-// inflightBytes returns MaxInflightBytes, or the memory of one request of the largest size if that is more.
+// inflightBytes returns MaxInflightBytes, but at least the memory that one request of the largest size needs.
 func (c Config) inflightBytes() int64 {
 	return max(c.MaxInflightBytes, 2*c.MaxBodyBytes*inflight.BodyCopies, 2*c.MaxResponseBytes*inflight.AnswerCopies)
 }
 
-// meet reports whether a machine cannot listen on both addresses.
+// meet reports whether the two addresses conflict, so that a machine cannot listen on both.
 func meet(a, b string) bool {
 	hostA, portA, _ := net.SplitHostPort(a) // checkAddr returns the errors
 	hostB, portB, _ := net.SplitHostPort(b)
@@ -132,7 +135,7 @@ func meet(a, b string) bool {
 	return portA == portB && portA != "0" && portA != "" && (hostA == hostB || all(hostA) || all(hostB))
 }
 
-// checkAddr refuses an address that has not the form of one.
+// checkAddr returns an error if addr does not have the form host:port.
 func checkAddr(key, addr string) error {
 	_, port, err := net.SplitHostPort(addr)
 	if err == nil {

@@ -3,7 +3,6 @@ package httpapi
 import (
 	"context"
 	"net/http"
-	"time"
 
 	"github.com/belfry-mq/belfry/pkg/access/audit"
 	"github.com/belfry-mq/belfry/pkg/client/api"
@@ -16,30 +15,30 @@ import (
 	"github.com/belfry-mq/belfry/pkg/queue"
 )
 
-// Popper answers pops and reports the ones that wait.
+// Popper answers pops and reports the waiting pops.
 type Popper interface {
 	data.Popper
 	observe.WaitReporter
-	// Waiting returns the number of pops that wait now.
+	// Waiting returns the number of waiting pops.
 	Waiting() int
 }
 
 // ListenerState describes the LISTEN connection.
 type ListenerState = observe.ListenerState
 
-// Catalog configures, pauses and deletes queues, and wakes the pops that wait for one.
+// Catalog configures, pauses and deletes queues, and wakes the waiting pops of a queue.
 type Catalog interface {
 	operate.Catalog
 	queen.Catalog
 }
 
-// GroupWriter deletes consumer groups, seeks them, and sets where they start.
+// GroupWriter deletes and seeks consumer groups, and sets their start position.
 type GroupWriter interface {
 	operate.GroupWriter
 	queen.GroupWriter
 }
 
-// Streams keeps the queries of stream clients.
+// Streams stores the queries of stream clients.
 type Streams interface {
 	data.Streams
 	operate.Streams
@@ -57,10 +56,10 @@ type Audit interface {
 	Finish(ctx context.Context, e *audit.Entry, result string)
 }
 
-// Events collect what happens. *live.Hub is one.
+// Events collects events for watchers. *live.Hub implements it.
 type Events interface {
 	observe.Events
-	// Audited notes that a row of the audit was written.
+	// Audited records that a row of the audit may have been written.
 	Audited()
 }
 
@@ -69,49 +68,51 @@ type Deps struct {
 	Pusher data.Pusher
 	// Verbs acknowledge, extend leases and run transactions.
 	Verbs data.Verbs
-	// Auth verifies tokens. Nil: every request may do everything.
+	// Auth verifies tokens. If it is nil, requests need no token.
 	Auth        Authenticator
 	Popper      Popper
 	Catalog     Catalog
 	GroupWriter GroupWriter
 	GroupReader observe.GroupReader
-	// Progress reads groups and partitions in bounded work.
+	// Progress reads groups and partitions. A call reads a bounded number of rows.
 	Progress  observe.Progress
 	Resources queen.Resources
-	// Queues and Problems are the lists that read a bounded number of rows.
-	Queues   observe.Queues
-	Problems observe.Problems
-	// LateAfter is problems.late_after.
-	LateAfter   time.Duration
+	// Totals count the messages of all queues and groups.
+	Totals observe.Counter
+	// Queues looks for queues and tags. Problems reads a bounded number of rows.
+	Queues      observe.Queues
+	Problems    observe.Problems
 	DeadLetters operate.DeadLetters
 	Traces      Traces
 	Audit       Audit
-	// Texts makes texts of the audit storable. Nil: its encoding is UTF8.
+	// Texts replaces characters that the database cannot store in the audit. Nil means that the database has the encoding UTF8.
 	Texts audit.Texts
-	// Confirm waits until the disk and the synchronous standbys have all that the database shows. A handler may have found
-	// its work done by an earlier call whose commit still waits, or was canceled while it waited: see postgres.Confirm.
+	// Confirm waits until all visible changes of the database are on disk and on the synchronous standbys. A handler may have
+	// nothing to change because an earlier call made the change. The commit of that call may still wait: see postgres.Confirm.
 	Confirm   func(ctx context.Context) error
 	Explainer observe.Explainer
-	// Events collects what happens, for watchers.
+	// Events collects events for watchers.
 	Events Events
 	Doctor observe.Doctor
-	// Attachments and Rejections are of producers that write with SQL.
+	// Attachments and Rejections are for producers that write with SQL.
 	Attachments observe.Attachments
 	Rejections  operate.Rejections
 	// Owners find the queue of a partition or lease, for checks of grants.
 	Owners  wire.Owners
 	Streams Streams
-	// History and Live are what the routes of status and analytics show.
+	// History and Live have the figures for the routes of status and analytics.
 	History observe.History
 	Live    observe.Live
 	// Pool counts the connections of the pool.
 	Pool func() (size, idle, active int64)
-	// MaxQueueMetrics is metrics.max_queues.
+	// MaxQueueMetrics is the setting metrics.max_queues.
 	MaxQueueMetrics int
-	// Switches are the switches for maintenance.
+	// Switches turn push maintenance and pop maintenance on and off.
 	Switches operate.Switches
 	// Spool keeps pushes during push maintenance.
 	Spool operate.Spool
+	// Rights creates and revokes tokens, and changes the grants of SQL roles.
+	Rights operate.Rights
 	// Listener returns the state of the LISTEN connection.
 	Listener func() ListenerState
 	// Inbox returns the state of the inbox, or an error if ctx ends first.
@@ -119,6 +120,6 @@ type Deps struct {
 	// Flushes returns the figures of group commit, by operation.
 	Flushes  func() []store.Flushes
 	Defaults queue.Defaults
-	// Dashboard serves the pages for people. It checks tokens itself. Nil: it is not served.
+	// Dashboard serves the pages for people. It checks tokens itself. If it is nil, there are no pages.
 	Dashboard http.Handler
 }

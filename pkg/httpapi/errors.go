@@ -13,8 +13,8 @@ import (
 	"github.com/belfry-mq/belfry/pkg/queue"
 )
 
-// handleError turns an error of a handler into an answer. It counts and logs the error first,
-// because a client often gives up before the database work of its request fails.
+// handleError turns an error of a handler into an answer. It counts and logs the error even if the
+// client has disconnected, because clients often give up before the database work of a request fails.
 func (s *Server) handleError(err error, c echo.Context) {
 	if c.Response().Committed {
 		return
@@ -28,10 +28,10 @@ func (s *Server) handleError(err error, c echo.Context) {
 	if !errors.As(err, &coded) {
 		coded = &queue.Error{Code: queue.CodeInternal, Err: err}
 	}
-	// After the deadline of a body, net/http has ended the context of a client that is still there.
+	// After the read deadline of a body, net/http ends the context of the request, although the client is still connected.
 	disconnected := c.Request().Context().Err() != nil && coded.Code != queue.CodeTooSlow && !errors.Is(err, wire.ErrLostPlace)
 	if disconnected && errors.Is(err, context.Canceled) {
-		return // the request failed only because the client left
+		return // the request failed only because the client disconnected
 	}
 	text := s.report(c, coded, err)
 	if disconnected {
@@ -46,7 +46,7 @@ func (s *Server) handleError(err error, c echo.Context) {
 	s.answerError(c, wire.StatusOf(coded.Code), text)
 }
 
-// reportStream is report for an error that ends a stream.
+// reportStream is like report, for an error that ends a stream.
 func (s *Server) reportStream(c echo.Context, err error) string {
 	var coded *queue.Error
 	if !errors.As(err, &coded) {
@@ -62,7 +62,7 @@ func (s *Server) report(c echo.Context, coded *queue.Error, err error) string {
 	case queue.CodeInternal:
 		id := queue.NewID().String()
 		s.start.Log.Error("a request failed", zap.String("error_id", id), fieldsOf(c), zap.Error(err))
-		return "internal error; the server's log has it under error_id " + id
+		return "internal error; the server's log has the details under error_id " + id
 	case queue.CodeUndeliverable:
 		s.start.Log.Error("a message cannot be delivered", fieldsOf(c), zap.Error(err))
 	case queue.CodeUnavailable:

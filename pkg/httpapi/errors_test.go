@@ -35,7 +35,7 @@ func TestErrorCodesBecomeStatuses(t *testing.T) {
 		if code != queue.CodeInternal {
 			require.Equal(t, "say it like this", text)
 		}
-		require.Empty(t, rec.Header().Get("Retry-After"), "the error has no RetryAfter")
+		require.Empty(t, rec.Header().Get("Retry-After"), "an error without RetryAfter has no header Retry-After")
 	}
 }
 
@@ -83,7 +83,7 @@ func TestErrorTextIsEscapedInJSON(t *testing.T) {
 	require.Equal(t, strconv.Itoa(rec.Body.Len()), rec.Header().Get("Content-Length"))
 }
 
-// A client that left is counted as 499. A failure of the database is counted even if its client left.
+// If a client has disconnected, its request counts with status 499. A failure of the database counts even then.
 func TestDisconnectedClientGetsNoAnswer(t *testing.T) {
 	unavailable := func(cause error) error {
 		return &queue.Error{Code: queue.CodeUnavailable, Message: "later", Err: cause}
@@ -93,10 +93,10 @@ func TestDisconnectedClientGetsNoAnswer(t *testing.T) {
 		counted string
 		logged  zapcore.Level
 	}{
-		"only left":           {err: context.Canceled, logged: zap.DebugLevel},
-		"left before its row": {err: unavailable(context.Canceled), logged: zap.DebugLevel},
-		"a time-out":          {err: unavailable(context.DeadlineExceeded), counted: "unavailable", logged: zap.WarnLevel},
-		"a bug":               {err: errors.New("a bug"), counted: "internal", logged: zap.ErrorLevel},
+		"only disconnected": {err: context.Canceled, logged: zap.DebugLevel},
+		"canceled query":    {err: unavailable(context.Canceled), logged: zap.DebugLevel},
+		"a time-out":        {err: unavailable(context.DeadlineExceeded), counted: "unavailable", logged: zap.WarnLevel},
+		"a bug":             {err: errors.New("a bug"), counted: "internal", logged: zap.ErrorLevel},
 	} {
 		ctx, cancel := context.WithCancel(t.Context())
 		s, logs := apitest.Server(apitest.Failing(c.err))
@@ -108,7 +108,7 @@ func TestDisconnectedClientGetsNoAnswer(t *testing.T) {
 			worst = max(worst, entry.Level)
 		}
 		require.Equal(t, c.logged, worst, name)
-		require.Equal(t, 1, logs.FilterMessageSnippet("a client left").FilterLevelExact(zap.DebugLevel).Len(), name)
+		require.Equal(t, 1, logs.FilterMessageSnippet("a client disconnected").FilterLevelExact(zap.DebugLevel).Len(), name)
 
 		metrics := apitest.SendOK(t, s, apitest.Request("GET", "/metrics/prometheus", "")).Body.String()
 		require.Contains(t, metrics, `belfry_http_request_duration_seconds_count{route="/api/v1/push",status="499"} 1`, name)
@@ -122,16 +122,16 @@ func TestDisconnectedClientGetsNoAnswer(t *testing.T) {
 	}
 }
 
-// A cancellation that the client did not cause must not look like a success: an
-// answer without a status is a 200.
-func TestCancellationBelowIsAServerError(t *testing.T) {
+// If a query was canceled although the client is connected, the answer must be an error. An
+// answer without a status would be a 200.
+func TestACanceledQueryIsAServerError(t *testing.T) {
 	for name, err := range map[string]error{
 		"unavailable": &queue.Error{Code: queue.CodeUnavailable, Message: "send it again", Err: context.Canceled},
 		"bare":        fmt.Errorf("pushing: %w", context.Canceled),
 	} {
 		t.Run(name, func(t *testing.T) {
 			rec := apitest.Call(apitest.Failing(err), "POST", "/api/v1/push", apitest.OnePush)
-			require.GreaterOrEqual(t, rec.Code, 500, "the client is still there and believes in %d", rec.Code)
+			require.GreaterOrEqual(t, rec.Code, 500, "the client is still connected and gets the status %d", rec.Code)
 			apitest.RequireError(t, rec, rec.Code)
 		})
 	}
@@ -144,7 +144,7 @@ func TestUnknownRoutesAreJSONErrors(t *testing.T) {
 	require.False(t, f.Reached())
 }
 
-// Every answer has a request id, whatever its route and status, and so has each log line about its request.
+// Every answer has a request id, for any route and status. Each log line about the request has the id too.
 func TestEveryAnswerHasARequestID(t *testing.T) {
 	f := &apitest.Fakes{Push: func([]queue.PushItem) ([]queue.PushResult, error) { return nil, errors.New("torn") }}
 	s, logs := apitest.Server(f, func(cfg *httpapi.Config, _ *httpapi.Deps) { cfg.AccessLog = true })
@@ -167,7 +167,7 @@ func TestEveryAnswerHasARequestID(t *testing.T) {
 	require.Equal(t, []any{"/api/v1/push", int64(http.StatusInternalServerError)}, []any{access[0].ContextMap()["path"], access[0].ContextMap()["status"]})
 }
 
-// tokens is an Authenticator. Each role is its own token, and it skips one route.
+// tokens is an Authenticator that skips one route. A token is the name of its role.
 type tokens struct{}
 
 func (tokens) NextRevocation() <-chan struct{} { return nil }
@@ -199,10 +199,10 @@ func pathOf(path string) string {
 	return strings.Join(parts, "/")
 }
 
-// Each route is tried with each role, with a foreign token and without one. Only requests with the right
-// reach what is below the handlers.
-func TestEveryRouteAsksForItsRight(t *testing.T) {
-	// The contract: what a token with no role, read-only, read-write and admin may do.
+// The test sends requests to each route with each role, with an unknown token and without a token. Only requests
+// that have the right reach the fakes behind the handlers.
+func TestEveryRouteRequiresItsRight(t *testing.T) {
+	// The expected roles of each right: no role, read-only, read-write and admin.
 	open := map[httpapi.Right]map[string]bool{
 		httpapi.Public:     {"": true, "foreign": true, "none": true, "read-only": true, "read-write": true, "admin": true},
 		httpapi.AnyRole:    {"none": true, "read-only": true, "read-write": true, "admin": true},
@@ -214,7 +214,7 @@ func TestEveryRouteAsksForItsRight(t *testing.T) {
 	s, _ := apitest.Server(&apitest.Fakes{}, withTokens)
 	for _, route := range s.Routes() {
 		right := route.Right.Least()
-		require.Contains(t, open, right, "%s %s states no right", route.Method, route.Path)
+		require.Contains(t, open, right, "%s %s has no right", route.Method, route.Path)
 		if route.Right == httpapi.Public {
 			public[route.Path] = true
 		}
@@ -231,10 +231,13 @@ func TestEveryRouteAsksForItsRight(t *testing.T) {
 					require.NotContains(t, []int{http.StatusUnauthorized, http.StatusForbidden}, answer.Code)
 					return
 				}
-				want, text := http.StatusForbidden, "Insufficient permissions"
+				least := map[httpapi.Right]string{httpapi.Read: "read-only", httpapi.Write: "read-write", httpapi.Administer: "admin"}[right]
+				want, text := http.StatusForbidden, "Insufficient permissions: this request needs the role "+least+", and the caller has the role "+token
 				switch token {
+				case "none":
+					text = strings.Replace(text, "the caller has the role none", "the token has no role", 1)
 				case "":
-					want, text = http.StatusUnauthorized, "Invalid token signature" // of the fake, for an empty token
+					want, text = http.StatusUnauthorized, "Invalid token signature" // the error of the fake for an empty token
 				case "foreign":
 					want, text = http.StatusUnauthorized, "Invalid token signature"
 				}
@@ -247,7 +250,7 @@ func TestEveryRouteAsksForItsRight(t *testing.T) {
 	require.Equal(t, map[string]bool{"/livez": true, "/readyz": true, "/health": true, "/metrics": true, "/metrics/prometheus": true, "/openapi.json": true}, public)
 }
 
-// The subject of the token is the producer, whatever the body says, and the caller of a pop.
+// The subject of the token is the producer of a push, even if the body names another producer. It is also the caller of a pop.
 func TestTheSubjectOfATokenIsTheProducer(t *testing.T) {
 	f := &apitest.Fakes{}
 	s, _ := apitest.Server(f, withTokens)
@@ -279,8 +282,8 @@ func TestWhoAmI(t *testing.T) {
 	require.Equal(t, map[string]any{"authenticated": false, "subject": nil, "role": "admin", "tokenId": nil, "expiresAt": nil, "grants": nil}, who())
 }
 
-// A principal of the connection counts without a token, and a token has precedence.
-func TestAPrincipalOfTheConnection(t *testing.T) {
+// Without a token, the principal of the client certificate counts. A token has precedence.
+func TestTheClientCertificateIsThePrincipalWithoutAToken(t *testing.T) {
 	s, _ := apitest.Server(&apitest.Fakes{}, withTokens)
 	for token, want := range map[string]int{"": http.StatusOK, "none": http.StatusForbidden, "foreign": http.StatusUnauthorized} {
 		request := apitest.Request("GET", "/api/v1/status/queues", "")
@@ -291,7 +294,7 @@ func TestAPrincipalOfTheConnection(t *testing.T) {
 }
 
 // An entry has the principal, the address behind trusted proxies, and the request id of the client or a new one.
-func TestAnEntryOfTheAuditSaysWhoAndFromWhere(t *testing.T) {
+func TestAnEntryOfTheAuditHasThePrincipalAndTheAddress(t *testing.T) {
 	for sent, kept := range map[string]bool{
 		"": false, "r-1 (deploy)": true, strings.Repeat("x", 64): true, strings.Repeat("x", 65): false, "caf\xc3\xa9": false, "a\tb": false,
 	} {

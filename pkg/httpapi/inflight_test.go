@@ -20,8 +20,10 @@ import (
 	"github.com/belfry-mq/belfry/test/apitest"
 )
 
-// A body takes memory as it arrives. Beyond http.max_inflight_bytes other bodies get 503, also to a client
-// that reads nothing before it has sent everything. The memory comes back with the answer.
+// A body reserves memory as it arrives. When http.max_inflight_bytes is used up, other bodies get 503. A client
+// that sends its whole body before it reads gets the 503 too. When the server has answered a request, the memory of its
+// body is free. The limit of this test is less than one request of the largest size needs, so the server raises the limit
+// to that size.
 func TestBodiesBeyondTheBudgetAreRefused(t *testing.T) {
 	t.Parallel()
 	const largest = 1 << 20
@@ -71,18 +73,19 @@ func TestBodiesBeyondTheBudgetAreRefused(t *testing.T) {
 	require.Equal(t, 503, refused.StatusCode, string(text))
 	require.Equal(t, "1", refused.Header.Get("Retry-After"))
 	require.Contains(t, string(text), "http.max_inflight_bytes")
-	require.False(t, f.Reached(), "a refused request does nothing")
+	require.False(t, f.Reached(), "a refused request does not reach the store")
 
 	_, err = io.WriteString(arrives, whole[largest-1:])
 	require.NoError(t, err)
 	require.NoError(t, arrives.Close())
-	require.Equal(t, result{status: 201}, <-done, "the body that was there first is stored")
+	require.Equal(t, result{status: 201}, <-done, "the first body is stored")
 	require.Eventually(t, func() bool { return s.Inflight().Used() == 0 }, 30*time.Second, time.Millisecond, fmt.Sprint(s.Inflight().Used()))
 }
 
-// What a route that changes state reads does not count, also if a page of the dashboard sends the request: a redrive reads
-// any number of pages, and keeps none.
-func TestReadsOfAChangeDoNotCount(t *testing.T) {
+// If a route changes state, the rows that it reads do not count towards http.max_inflight_bytes, because a redrive reads any
+// number of pages and keeps none. The same holds if the context already has a reservation, as when the dashboard makes the
+// request.
+func TestRowsReadByAChangingRouteDoNotCount(t *testing.T) {
 	t.Parallel()
 	counted := map[string]bool{}
 	note := func(name string) func(ctx context.Context) {
@@ -105,7 +108,7 @@ func TestReadsOfAChangeDoNotCount(t *testing.T) {
 	}
 }
 
-// notedLetters tells the contexts of its calls.
+// notedLetters records the contexts of its calls.
 type notedLetters struct {
 	operate.DeadLetters
 	list, redrive, stream func(ctx context.Context)
@@ -126,7 +129,7 @@ func (l notedLetters) RedriveAll(ctx context.Context, f deadletter.Filter, rate 
 	return l.DeadLetters.RedriveAll(ctx, f, rate, report)
 }
 
-// people is an Authenticator whose tokens are the names of their subjects. All of them may do everything.
+// people is an Authenticator. A token is the name of its subject, and every subject is an admin.
 type people struct{}
 
 func (people) NextRevocation() <-chan struct{} { return nil }
@@ -136,9 +139,9 @@ func (people) Verify(_ context.Context, token string) (*identity.Principal, erro
 	return &identity.Principal{Subject: token, Role: identity.Admin}, nil
 }
 
-// Three large bodies that do not go on stop no push: not of another subject, and after a while not of the same one. They
-// are answered with 503.
-func TestSlowBodiesStopNoPush(t *testing.T) {
+// Three large bodies that stop arriving must not block pushes. A push of another subject succeeds at once, and a push of the same
+// subject succeeds after a while. At least one slow body gets 503.
+func TestSlowBodiesDoNotBlockPushes(t *testing.T) {
 	t.Parallel()
 	for _, sender := range []string{"another", "slow"} {
 		t.Run(sender, func(t *testing.T) {
@@ -167,7 +170,8 @@ func TestSlowBodiesStopNoPush(t *testing.T) {
 				require.Eventually(t, func() bool { return push() == http.StatusCreated }, 15*time.Second, 100*time.Millisecond)
 			}
 			lost := 0
-			for _, conn := range slow { // a body that did not lose its place arrives
+			// The server takes the memory of a slow body only if a push needs it. The other slow bodies can be completed.
+			for _, conn := range slow {
 				_, _ = fmt.Fprint(conn, "x")
 				if answer := conn.answer(); answer.status == http.StatusServiceUnavailable {
 					lost++
@@ -180,7 +184,7 @@ func TestSlowBodiesStopNoPush(t *testing.T) {
 	}
 }
 
-// No body of any route takes more memory than the route needs. A larger one is refused.
+// Each route limits its body to the size that it needs. A larger body is refused.
 func TestBodiesAreNoLargerThanTheirRouteNeeds(t *testing.T) {
 	t.Parallel()
 	small, keys, messages := 64<<10, 1<<20, 16<<20
@@ -205,7 +209,7 @@ func TestBodiesAreNoLargerThanTheirRouteNeeds(t *testing.T) {
 		}
 		if begin(limit) == begin(limit+1) {
 			require.False(t, listed && route.Method == http.MethodPost, route.Path)
-			continue // it reads no body
+			continue // the route reads no body
 		}
 		reading++
 		require.Equal(t, http.StatusRequestEntityTooLarge, begin(limit+1), route.Path)

@@ -16,8 +16,8 @@ import (
 	"golang.org/x/sync/errgroup"
 )
 
-// internalConnections bounds the connections of http.internal_addr. They do not count in
-// http.max_connections. So the server answers probes while that limit is reached.
+// internalConnections limits the connections of http.internal_addr. They do not count for
+// http.max_connections, so the server answers probes even when http.max_connections is reached.
 const internalConnections = 100
 
 // Listeners are the open addresses of a server.
@@ -26,10 +26,10 @@ type Listeners struct {
 	Internal     net.Listener // http.internal_addr, or nil
 }
 
-// httpServer returns a server of the routes in api, which may be replaced.
+// httpServer returns a server for the routes in api. The caller may replace the routes later.
 func (s *Server) httpServer(api *atomic.Pointer[echo.Echo]) *http.Server {
-	// HTTP/2 would carry up to 250 requests on one connection. Then http.max_connections would not bound
-	// the requests that wait, and Shutdown could not end slow requests before its timeout.
+	// HTTP/2 would allow up to 250 requests on one connection. Then http.max_connections would not limit
+	// the waiting requests, and Shutdown could not end slow requests before its timeout.
 	protocols := new(http.Protocols)
 	protocols.SetHTTP1(true)
 	return &http.Server{
@@ -40,8 +40,8 @@ func (s *Server) httpServer(api *atomic.Pointer[echo.Echo]) *http.Server {
 	}
 }
 
-// Listen reads the certificate and opens the listen addresses. A file that cannot be used and a port
-// in use are errors here, before Serve. It is called once.
+// Listen reads the certificate and opens the listen addresses. It fails if a file cannot be used or a
+// port is in use. Call it once, before Serve.
 func (s *Server) Listen(ctx context.Context) (Listeners, error) {
 	if err := s.openTLS(); err != nil {
 		return Listeners{}, err
@@ -62,8 +62,8 @@ func (s *Server) Listen(ctx context.Context) (Listeners, error) {
 	return Listeners{Listener: api, Internal: internal}, nil
 }
 
-// Serve answers requests. It blocks until Shutdown and then returns nil. If one address fails, it
-// closes the other one.
+// Serve answers requests. It blocks until Shutdown and then returns nil. If one address fails, Serve
+// closes the other address too.
 func (s *Server) Serve(ln Listeners) error {
 	var serving errgroup.Group
 	serve := func(ln net.Listener, serve func() error) {
@@ -89,10 +89,10 @@ func (s *Server) Serve(ln Listeners) error {
 	return serving.Wait()
 }
 
-// Shutdown accepts no new requests and waits for the requests in flight. A client
-// that sends slowly has half of http.shutdown_timeout, and then gets 408. A client that reads slowly has
-// four fifths. After http.shutdown_timeout, Shutdown closes the connections of the other requests and
-// returns an error. It closes http.internal_addr last.
+// Shutdown accepts no new requests and waits for the requests in flight. After half of
+// http.shutdown_timeout, a client that still sends its body gets 408. After four fifths, the connection of
+// a client that still reads an answer is closed. After http.shutdown_timeout, Shutdown closes the
+// connections of the remaining requests and returns an error. It closes http.internal_addr last.
 func (s *Server) Shutdown(ctx context.Context) error {
 	now, timeout := time.Now(), s.cfg.ShutdownTimeout
 	s.connections.endBy(ends{read: now.Add(timeout / 2), write: now.Add(timeout * 4 / 5)})
@@ -101,29 +101,29 @@ func (s *Server) Shutdown(ctx context.Context) error {
 	defer func() { _ = s.internal.Close() }()
 	if err := s.http.Shutdown(ctx); err != nil {
 		closing := s.http.Close()
-		return fmt.Errorf("requests were still in flight after %s (http.shutdown_timeout) and were cut off: %w",
+		return fmt.Errorf("requests were still in flight after %s (http.shutdown_timeout), and their connections were closed: %w",
 			s.cfg.ShutdownTimeout, errors.Join(err, closing))
 	}
 	return nil
 }
 
 const (
-	// refusalTimeout bounds how long a refused connection stays open, so that its client
-	// reads the answer. A close with unread bytes would discard the answer.
+	// refusalTimeout limits how long a refused connection stays open. It stays open until its client has
+	// read the answer, because closing a connection with unread bytes would discard the answer.
 	refusalTimeout = 500 * time.Millisecond
-	// maxRefusals is how many refused connections are open at a time. Further ones are
-	// closed without an answer.
+	// maxRefusals is the maximum number of refused connections that are open at a time. Further
+	// connections are closed without an answer.
 	maxRefusals = 64
 )
 
 // refusal is the answer to a connection above http.max_connections.
 var refusal = func() []byte {
-	const body = `{"error":"the server has as many connections as http.max_connections allows: try again later"}`
+	const body = `{"error":"the number of connections has reached http.max_connections: try again later"}`
 	return fmt.Appendf(nil, "HTTP/1.1 503 Service Unavailable\r\nContent-Type: application/json\r\nContent-Length: %d\r\n"+
 		"Retry-After: 1\r\nConnection: close\r\n\r\n%s", len(body), body)
 }()
 
-// connections are the open connections of a server. Their number is bounded.
+// connections has the open connections of a server and limits their number.
 type connections struct {
 	// open and refusing hold one element for each connection.
 	open, refusing chan struct{}
@@ -135,7 +135,7 @@ type connections struct {
 	end  ends                      // under mu
 }
 
-// ends are the latest deadlines of a connection. Zero: not bounded.
+// ends has the latest deadlines of a connection. Zero means no limit.
 type ends struct{ read, write time.Time }
 
 func newConnections(limit int, refused func()) *connections {
@@ -145,7 +145,7 @@ func newConnections(limit int, refused func()) *connections {
 	}
 }
 
-// add counts a connection until it is closed.
+// add adds a connection. The close of the connection removes it.
 func (cs *connections) add(tcp *net.TCPConn) *countedConn {
 	cs.mu.Lock()
 	defer cs.mu.Unlock()
@@ -160,8 +160,9 @@ func (cs *connections) add(tcp *net.TCPConn) *countedConn {
 	return conn
 }
 
-// endBy moves each later deadline of a connection to its end, now and from now on. It bounds how long a
-// client can send or read slowly. A connection without a deadline waits inside the server.
+// endBy limits the deadlines of all connections, including deadlines that net/http sets later. So slow
+// clients cannot delay the stop. A connection without a deadline is not limited: its request waits inside
+// the server.
 func (cs *connections) endBy(end ends) {
 	cs.mu.Lock()
 	defer cs.mu.Unlock()
@@ -175,7 +176,8 @@ func (cs *connections) endBy(end ends) {
 type limitedListener struct {
 	net.Listener
 	*connections
-	// tls closes those connections without an answer, because a client expects a handshake.
+	// tls means that the client expects a TLS handshake. Then a connection above the limit is closed without
+	// an answer.
 	tls bool
 }
 
@@ -223,7 +225,7 @@ func (l limitedListener) refuse(conn *net.TCPConn) {
 	}()
 }
 
-// countedConn is counted until it is closed.
+// countedConn is an open connection. leave removes it from connections.
 type countedConn struct {
 	*net.TCPConn
 	leave func()
@@ -233,13 +235,13 @@ type countedConn struct {
 	end         ends      // under mu
 }
 
-// Close may be called several times.
+// Close closes the connection and calls leave. It may be called several times.
 func (c *countedConn) Close() error {
 	defer c.leave()
 	return c.TCPConn.Close()
 }
 
-// SetReadDeadline sets the deadline, or the end if that is earlier.
+// SetReadDeadline sets the earlier of t and the limit of endBy.
 func (c *countedConn) SetReadDeadline(t time.Time) error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -247,7 +249,7 @@ func (c *countedConn) SetReadDeadline(t time.Time) error {
 	return c.TCPConn.SetReadDeadline(earlier(t, c.end.read))
 }
 
-// SetWriteDeadline sets the deadline, or the end if that is earlier.
+// SetWriteDeadline sets the earlier of t and the limit of endBy.
 func (c *countedConn) SetWriteDeadline(t time.Time) error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -263,7 +265,7 @@ func (c *countedConn) endBy(end ends) {
 	_ = c.TCPConn.SetWriteDeadline(earlier(c.write, end.write))
 }
 
-// earlier returns deadline, or end if that is earlier. A zero time is no deadline and no end.
+// earlier returns the earlier of deadline and end. If one of them is zero, it returns deadline.
 func earlier(deadline, end time.Time) time.Time {
 	if !deadline.IsZero() && !end.IsZero() && deadline.After(end) {
 		return end
@@ -271,13 +273,13 @@ func earlier(deadline, end time.Time) time.Time {
 	return deadline
 }
 
-// limitTime bounds the time in which a client sends a body, by http.body_timeout, and the
-// time in which it reads the answer, by http.write_timeout. A long poll waits between the
-// two and has no limit here: net/http removes the read deadline when the whole body has
-// arrived, and the write deadline when the answer is written.
+// limitTime limits how long a client sends the body (http.body_timeout) and how long it reads the
+// answer (http.write_timeout). It does not limit the wait of a long poll between the two: net/http
+// removes the read deadline when the whole body has arrived, and timedWriter sets the write deadline
+// only when the answer begins.
 //
-// The time of a body that no handler reads is bounded too, because net/http reads the rest
-// of a body before it answers.
+// The limit also applies to a body that no handler reads, because net/http reads the rest of a body
+// before it answers.
 func (s *Server) limitTime(next echo.HandlerFunc) echo.HandlerFunc {
 	return func(c echo.Context) error {
 		response := c.Response()
@@ -301,13 +303,13 @@ type timedWriter struct {
 // Unwrap lets http.ResponseController find the connection.
 func (w *timedWriter) Unwrap() http.ResponseWriter { return w.ResponseWriter }
 
-// WriteHeader begins the answer.
+// WriteHeader sets the write deadline and writes the header.
 func (w *timedWriter) WriteHeader(status int) {
 	w.begin()
 	w.ResponseWriter.WriteHeader(status)
 }
 
-// Write begins the answer, unless WriteHeader did.
+// Write sets the write deadline, unless WriteHeader has set it, and writes p.
 func (w *timedWriter) Write(p []byte) (int, error) {
 	w.begin()
 	return w.ResponseWriter.Write(p)

@@ -22,6 +22,8 @@ import (
 // The values of the label result.
 const (
 	ackSucceeded    = "success"
+	ackFailed       = "failed"
+	ackRetried      = "retried"
 	ackDeadLettered = "dead_lettered"
 	ackRefused      = "refused"
 )
@@ -34,7 +36,7 @@ const statusClientLeft = 499
 type Metrics struct {
 	reg    *prometheus.Registry
 	counts *history.Recorder
-	// sent are the messages that streams have sent and that nobody has acknowledged.
+	// sent has the messages that streams have sent and that no consumer has acknowledged.
 	sent *data.InFlight
 
 	requests *prometheus.HistogramVec
@@ -44,19 +46,19 @@ type Metrics struct {
 	popped   prometheus.Counter
 	acked    *prometheus.CounterVec
 	refused  prometheus.Counter
-	// ingested and processed are the rates that Throughput returns, answered that of all requests.
+	// ingested and processed are the rates that Throughput returns. answered is the rate of all requests.
 	ingested, processed, answered rate
-	// answers counts the requests, and messages those that were stored or delivered.
+	// answers counts the answered requests. messages counts the stored and the delivered messages.
 	answers, messages atomic.Int64
 	began             time.Time
 }
 
-// NewMetrics registers the metrics with reg. Its methods also count in counts. GET /metrics/prometheus serves reg.
+// NewMetrics registers the metrics with reg, which GET /metrics/prometheus serves. The methods of Metrics also count in counts.
 func NewMetrics(reg *prometheus.Registry, counts *history.Recorder) *Metrics {
 	m := &Metrics{
 		reg: reg, counts: counts, sent: &data.InFlight{}, began: time.Now(),
 		requests: prometheus.NewHistogramVec(prometheus.HistogramOpts{
-			Name: "belfry_http_request_duration_seconds", Help: "Duration of a request by route and status; a long poll's waiting included.",
+			Name: "belfry_http_request_duration_seconds", Help: "Duration of a request by route and status, including the wait of a long poll.",
 			Buckets: []float64{.001, .0025, .005, .01, .025, .05, .1, .25, .5, 1, 5, 30},
 		}, []string{"route", "status"}),
 		errors: prometheus.NewCounterVec(prometheus.CounterOpts{
@@ -64,20 +66,20 @@ func NewMetrics(reg *prometheus.Registry, counts *history.Recorder) *Metrics {
 		}, []string{"code"}),
 		delivery: prometheus.NewHistogram(prometheus.HistogramOpts{
 			Name:    "belfry_commit_to_delivery_seconds",
-			Help:    "Time from a message's commit, by the database's clock, to its answer being written, of first deliveries.",
+			Help:    "Time from the commit of a message to its first delivery.",
 			Buckets: []float64{.0005, .001, .002, .005, .01, .025, .05, .1, .25, .5, 1, 5, 30, 300},
 		}),
 		pushed: prometheus.NewCounter(prometheus.CounterOpts{Name: "belfry_push_messages_total", Help: "Messages stored."}),
 		popped: prometheus.NewCounter(prometheus.CounterOpts{Name: "belfry_pop_messages_total", Help: "Messages delivered."}),
 		acked: prometheus.NewCounterVec(prometheus.CounterOpts{
-			Name: "belfry_ack_messages_total", Help: "Acknowledgments, by what became of them.",
+			Name: "belfry_ack_messages_total", Help: "Acknowledgments, by result.",
 		}, []string{"result"}),
 	}
 	m.refused = prometheus.NewCounter(prometheus.CounterOpts{
 		Name: "belfry_http_connections_refused_total", Help: "Connections above http.max_connections.",
 	})
-	// A counter that appears with its first count hides it from increase().
-	for _, result := range []string{ackSucceeded, ackDeadLettered, ackRefused} {
+	// Each counter exists from the start. Otherwise increase() would not see its first count.
+	for _, result := range []string{ackSucceeded, ackFailed, ackRetried, ackDeadLettered, ackRefused} {
 		m.acked.WithLabelValues(result)
 	}
 	for _, code := range []queue.Code{queue.CodeUnavailable, queue.CodeOverloaded, queue.CodeUndeliverable, queue.CodeInternal} {
@@ -87,7 +89,7 @@ func NewMetrics(reg *prometheus.Registry, counts *history.Recorder) *Metrics {
 	return m
 }
 
-// Pushed counts the messages of an answered push.
+// Pushed counts the messages of a push.
 func (m *Metrics) Pushed(items []queue.PushItem, results []queue.PushResult) {
 	m.counts.Pushed(items, results)
 	m.pushed.Add(float64(len(results)))
@@ -100,26 +102,28 @@ func (m *Metrics) Transacted(tx *queue.Transaction, result *queue.TransactionRes
 	m.counts.Transacted(tx, result)
 	m.sent.Transacted(tx, result)
 	pushed := 0
+	var items []queue.AckItem
 	var acked []queue.AckResult
 	for i := range result.Operations {
 		switch op := &result.Operations[i]; {
 		case op.Ack != nil:
-			acked = append(acked, *op.Ack)
+			items, acked = append(items, *tx.Operations[i].Ack), append(acked, *op.Ack)
 		case !op.Push.Duplicate:
 			pushed++
 		}
 	}
 	m.pushed.Add(float64(pushed))
 	m.messages.Add(int64(pushed))
-	m.acknowledged(acked)
+	m.acknowledged(items, acked)
 }
 
 // Empty counts a pop that is answered without a message.
 func (m *Metrics) Empty(req *queue.PopRequest) { m.counts.Empty(req) }
 
-// Delivered counts a delivery whose answer was just written. The age of a message
-// is measured in two parts, each by one clock: from commit to claim by the clock of
-// the database, from the arrival of the claim to the write by the local clock.
+// Delivered counts a delivery. Call it right after the answer was written. It measures
+// the age of a message in two parts, because two clocks differ. The clock of the database
+// measures the time from the commit to the claim. The local clock measures the time from
+// the arrival of the claim to the call of Delivered.
 func (m *Metrics) Delivered(d *queue.Delivery) {
 	m.counts.Delivered(d)
 	m.popped.Add(float64(len(d.Messages)))
@@ -139,38 +143,46 @@ func (m *Metrics) Delivered(d *queue.Delivery) {
 func (m *Metrics) Acknowledged(items []queue.AckItem, results []queue.AckResult) {
 	m.counts.Acknowledged(items, results)
 	m.sent.Acknowledged(items, results)
-	m.acknowledged(results)
+	m.acknowledged(items, results)
 }
 
-func (m *Metrics) acknowledged(results []queue.AckResult) {
+func (m *Metrics) acknowledged(items []queue.AckItem, results []queue.AckResult) {
 	done := 0
 	for i := range results {
 		if results[i].Success {
 			done++
 		}
-		switch {
-		case results[i].DeadLettered:
-			m.acked.WithLabelValues(ackDeadLettered).Inc()
-		case results[i].Success:
-			m.acked.WithLabelValues(ackSucceeded).Inc()
-		default:
-			m.acked.WithLabelValues(ackRefused).Inc()
-		}
+		m.acked.WithLabelValues(resultOf(&items[i], &results[i])).Inc()
 	}
 	m.processed.add(time.Now(), done)
+}
+
+// resultOf returns the label of an acknowledgment. A failed message that became a dead letter has only that label.
+func resultOf(item *queue.AckItem, result *queue.AckResult) string {
+	switch {
+	case result.DeadLettered:
+		return ackDeadLettered
+	case !result.Success:
+		return ackRefused
+	case item.Status == queue.AckFailed:
+		return ackFailed
+	case item.Status == queue.AckRetry:
+		return ackRetried
+	}
+	return ackSucceeded
 }
 
 // connectionRefused counts a connection above http.max_connections.
 func (m *Metrics) connectionRefused() { m.refused.Inc() }
 
-// certificateExpires shows when the certificate of the server expires.
+// certificateExpires adds a metric with the expiry of the certificate of the server.
 func (m *Metrics) certificateExpires(at func() time.Time) {
 	m.reg.MustRegister(prometheus.NewGaugeFunc(prometheus.GaugeOpts{
 		Name: "belfry_tls_certificate_expires_seconds", Help: "When the TLS certificate expires, in seconds since 1970.",
 	}, func() float64 { return float64(at().Unix()) }))
 }
 
-// process returns what GET /metrics shows.
+// process returns the figures of GET /metrics.
 func (m *Metrics) process() queen.Process {
 	now := time.Now()
 	ingested, processed := m.Throughput()
@@ -179,14 +191,14 @@ func (m *Metrics) process() queen.Process {
 	}
 }
 
-// Throughput returns the messages per second of the last minute: pushed ones, and
-// those consumed by a group.
+// Throughput returns the messages per second in the last minute. ingested is the rate of
+// pushes, and processed is the rate at which groups consumed messages.
 func (m *Metrics) Throughput() (ingested, processed float64) {
 	now := time.Now()
 	return m.ingested.perSecond(now), m.processed.perSecond(now)
 }
 
-// measure times every request by route.
+// measure measures the duration of each request by route.
 func (s *Server) measure(next echo.HandlerFunc) echo.HandlerFunc {
 	return func(c echo.Context) error {
 		started := time.Now()
@@ -195,8 +207,8 @@ func (s *Server) measure(next echo.HandlerFunc) echo.HandlerFunc {
 	}
 }
 
-// observe answers the error of a handler, and counts the request. It is not part of measure because its
-// large frame would stay on the stack of each request that waits.
+// observe answers the error of a handler, and counts the request. It is a separate function so that its
+// large stack frame does not exist while a request waits.
 func (s *Server) observe(c echo.Context, started time.Time, err error) {
 	begun := c.Response().Committed
 	if err != nil {
@@ -205,7 +217,7 @@ func (s *Server) observe(c echo.Context, started time.Time, err error) {
 	status := c.Response().Status
 	if err != nil && (begun || !c.Response().Committed) {
 		status = statusClientLeft
-		s.start.Log.Debug("a client left before it had its answer", fieldsOf(c), zap.Duration("after", time.Since(started)), zap.Error(err))
+		s.start.Log.Debug("a client disconnected before it received its answer", fieldsOf(c), zap.Duration("after", time.Since(started)), zap.Error(err))
 	}
 	if s.cfg.AccessLog {
 		s.start.Log.Debug("a request was answered", fieldsOf(c), zap.Int("status", status), zap.Int64("bytes", c.Response().Size),
@@ -220,9 +232,9 @@ func (s *Server) observe(c echo.Context, started time.Time, err error) {
 	s.start.Metrics.requests.WithLabelValues(route, strconv.Itoa(status)).Observe(time.Since(started).Seconds())
 }
 
-// prometheus serves GET /metrics/prometheus. Some metrics are read from the database. Only a sender that may
-// see all queues gets metrics with the names of queues and groups. An answer counts for http.max_inflight_bytes, and is
-// given when nothing is left: an operator then needs it most.
+// prometheus serves GET /metrics/prometheus. It reads some metrics from the database. Only a sender that may see
+// all queues gets metrics with the names of queues and groups. The answer counts for http.max_inflight_bytes. It is
+// sent even if no memory is left, because an operator needs the metrics then.
 func (s *Server) prometheus(c echo.Context) error {
 	wire.CountReads(c)
 	release, err := s.statistics.acquire(c.Request().Context())
@@ -244,14 +256,14 @@ func (s *Server) prometheus(c echo.Context) error {
 // rateSpan is the number of seconds that a rate covers.
 const rateSpan = 60
 
-// rate counts the events of the last minute in one slot for each second. The zero
-// value is ready. Its methods may be called from several goroutines.
+// rate counts the events of the last minute, with one slot for each second. The zero
+// value is ready to use. It is safe for concurrent use.
 type rate struct {
 	mu    sync.Mutex
 	slots [rateSpan]struct{ second, n int64 }
 }
 
-// add counts n at now.
+// add counts n events at the instant now.
 func (r *rate) add(now time.Time, n int) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -263,7 +275,7 @@ func (r *rate) add(now time.Time, n int) {
 	slot.n += int64(n)
 }
 
-// perSecond returns the mean of the last minute, rounded to two decimals. The time
+// perSecond returns the mean rate of the last minute, rounded to two decimals. The time
 // before the start of the server counts as time without events.
 func (r *rate) perSecond(now time.Time) float64 {
 	r.mu.Lock()

@@ -21,6 +21,7 @@ import (
 	"github.com/belfry-mq/belfry/pkg/httpapi/queen"
 	"github.com/belfry-mq/belfry/pkg/insight/history"
 	"github.com/belfry-mq/belfry/pkg/insight/stats"
+	"github.com/belfry-mq/belfry/pkg/insight/totals"
 	"github.com/belfry-mq/belfry/pkg/queue"
 	"github.com/belfry-mq/belfry/test/apitest"
 )
@@ -33,15 +34,18 @@ func TestMetricsCountServedRequests(t *testing.T) {
 	require.Contains(t, rec.Body.String(), `belfry_http_request_duration_seconds_count{route="/api/v1/pop/queue/:queue",status="200"} 1`)
 }
 
-// The queues with the most pending messages have metrics of their own, and the other ones are summed. Only a sender that may
-// see all queues gets them.
+// The queues with the most pending messages have metrics of their own. The other queues are summed. Only a sender that may see all
+// queues gets these metrics.
 func TestMetricsOfQueues(t *testing.T) {
-	f := &apitest.Fakes{Resources: apitest.Resources{Queues: []stats.Queue{
-		{Name: "a", Partitions: 1, Counts: stats.Counts{Total: 5, Pending: 1}}, {Name: "b", Partitions: 2, Counts: stats.Counts{Total: 9, Pending: 7, DeadLetter: 1}},
-		{Name: "c", Partitions: 3, Counts: stats.Counts{Total: 6}},
-	}}, Groups: []stats.Group{
-		{Queue: "b", Name: "g", Lag: 7, Oldest: time.Minute}, {Queue: "a", Name: "g", Lag: 2, Oldest: time.Second}, {Queue: "c", Name: "h", Lag: 3, Oldest: time.Hour},
-	}}
+	at := time.Now()
+	group := func(queueName, name string, lag int64, age time.Duration) totals.Group {
+		return totals.Group{Queue: queueName, Name: name, GroupSums: totals.GroupSums{Lag: lag, Oldest: at.Add(-age)}}
+	}
+	f := &apitest.Fakes{Totals: totals.Snapshot{At: at, Queues: []totals.Queue{
+		{Name: "a", QueueSums: totals.QueueSums{Partitions: 1, Messages: totals.Counts{Total: 5, Pending: 1}}},
+		{Name: "b", DeadLetters: 1, QueueSums: totals.QueueSums{Partitions: 2, Messages: totals.Counts{Total: 9, Pending: 7}}},
+		{Name: "c", QueueSums: totals.QueueSums{Partitions: 3, Messages: totals.Counts{Total: 6}}},
+	}, Groups: []totals.Group{group("a", "g", 2, time.Second), group("b", "g", 7, time.Minute), group("c", "h", 3, time.Hour)}}}
 	limited := func(limit int) func(*httpapi.Config, *httpapi.Deps) {
 		return func(_ *httpapi.Config, deps *httpapi.Deps) { deps.MaxQueueMetrics = limit }
 	}
@@ -72,14 +76,22 @@ func TestMetricsOfQueues(t *testing.T) {
 	require.NotContains(t, scrape("", limited(3)), `queue="`, "the other metrics are served")
 }
 
-// A queue may have any number of groups. Ten times as many groups as queues have metrics of their own: those with the most
-// lag. The other ones of each queue are summed. A name that looks like a sum breaks nothing.
+// A queue may have any number of groups, but only 10*metrics.max_queues groups have metrics of their own: the groups with the
+// most lag. The other groups of each queue are summed. A group with the name of the sum is a part of the sum.
 func TestMetricsOfGroupsAreLimited(t *testing.T) {
-	f := &apitest.Fakes{Resources: apitest.Resources{Queues: []stats.Queue{
-		{Name: "a", Counts: stats.Counts{Pending: 2}}, {Name: "b", Counts: stats.Counts{Pending: 1}}, {Name: "(other)", Counts: stats.Counts{Total: 3, Pending: 3}},
-	}}, Groups: []stats.Group{{Queue: "b", Name: "slow", Lag: 1000}, {Queue: "a", Name: "(other)", Lag: 5000}, {Queue: "(other)", Name: "g", Lag: 4}}}
+	at := time.Now()
+	pending := func(name string, total, pending int64) totals.Queue {
+		return totals.Queue{Name: name, QueueSums: totals.QueueSums{Messages: totals.Counts{Total: total, Pending: pending}}}
+	}
+	lag := func(queueName, name string, lag int64, age time.Duration) totals.Group {
+		return totals.Group{Queue: queueName, Name: name, GroupSums: totals.GroupSums{Lag: lag, Oldest: at.Add(-age)}}
+	}
+	f := &apitest.Fakes{Totals: totals.Snapshot{
+		At: at, Queues: []totals.Queue{pending("(other)", 3, 3), pending("a", 2, 2), pending("b", 1, 1)},
+		Groups: []totals.Group{lag("b", "slow", 1000, 0), lag("a", "(other)", 5000, 0), lag("(other)", "g", 4, 0)},
+	}}
 	for i := range 900 {
-		f.Groups = append(f.Groups, stats.Group{Queue: "a", Name: fmt.Sprint(i), Lag: int64(i), Oldest: time.Duration(i) * time.Second})
+		f.Totals.Groups = append(f.Totals.Groups, lag("a", fmt.Sprint(i), int64(i), time.Duration(i)*time.Second))
 	}
 	s, _ := apitest.Server(f, func(_ *httpapi.Config, deps *httpapi.Deps) { deps.MaxQueueMetrics = 3 })
 	text := apitest.SendOK(t, s, apitest.Request("GET", "/metrics/prometheus", "")).Body.String()
@@ -109,9 +121,9 @@ func (o oneToken) Verify(context.Context, string) (*identity.Principal, error) {
 func (oneToken) Skips(string) bool { return false }
 
 // GET /metrics counts requests and messages, and a request that failed because of the database is counted.
-func TestJSONMetricsHaveTrueValues(t *testing.T) {
+func TestJSONMetricsCountRequestsAndMessages(t *testing.T) {
 	counts := history.NewRecorder(10)
-	f := apitest.Failing(&queue.Error{Code: queue.CodeUnavailable, Err: errors.New("it is away")})
+	f := apitest.Failing(&queue.Error{Code: queue.CodeUnavailable, Err: errors.New("the database is away")})
 	f.Metrics = httpapi.NewMetrics(prometheus.NewRegistry(), counts)
 	s, _ := apitest.Server(f)
 	f.Metrics.Pushed(make([]queue.PushItem, 30), make([]queue.PushResult, 30))
@@ -136,7 +148,7 @@ func TestJSONMetricsHaveTrueValues(t *testing.T) {
 	require.Positive(t, body.CPU.User)
 }
 
-// slowOverview is a large database: each overview blocks until it is allowed to finish.
+// slowOverview simulates a large database: each overview blocks until the test lets it finish.
 type slowOverview struct {
 	queen.Resources
 	inside, finish chan struct{}
@@ -148,7 +160,7 @@ func (r slowOverview) Overview(context.Context, []string) (stats.Overview, error
 	return stats.Overview{}, nil
 }
 
-func TestTwoStatisticsReadTheDatabaseAtATime(t *testing.T) {
+func TestAtMostTwoStatisticsReadTheDatabase(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		slow := slowOverview{inside: make(chan struct{}, 10), finish: make(chan struct{})}
 		scrapes := prometheus.NewRegistry()
@@ -165,7 +177,7 @@ func TestTwoStatisticsReadTheDatabaseAtATime(t *testing.T) {
 		for range 3 {
 			ask(t.Context(), "/api/v1/resources/overview")
 		}
-		require.Len(t, slow.inside, 2, "the third waits")
+		require.Len(t, slow.inside, 2, "the third request waits")
 		for _, path := range []string{"/metrics/prometheus", "/api/v1/consumer-groups", "/api/v1/status/queues", "/api/v1/status/dispatcher"} {
 			ask(t.Context(), path)
 		}
@@ -174,14 +186,14 @@ func TestTwoStatisticsReadTheDatabaseAtATime(t *testing.T) {
 		require.Empty(t, statuses)
 		leave()
 		synctest.Wait()
-		require.Len(t, statuses, 1, "the client left")
+		require.Len(t, statuses, 1, "the client disconnected")
 		<-statuses
 
 		require.Equal(t, http.StatusNoContent, apitest.Send(s, apitest.Request("GET", popPath, "")).Code, "other requests do not wait")
 
 		time.Sleep(5 * time.Second)
 		synctest.Wait()
-		require.Len(t, statuses, 5, "the wait is bounded")
+		require.Len(t, statuses, 5, "the wait is limited")
 		for range 5 {
 			require.Equal(t, http.StatusServiceUnavailable, <-statuses)
 		}
@@ -196,11 +208,11 @@ func TestTwoStatisticsReadTheDatabaseAtATime(t *testing.T) {
 			require.Equal(t, http.StatusOK, <-statuses)
 		}
 		ask(t.Context(), "/metrics/prometheus")
-		require.Equal(t, http.StatusOK, <-statuses, "each request gives its place back")
+		require.Equal(t, http.StatusOK, <-statuses, "a finished request lets another request read")
 	})
 }
 
-// documented is what the test below reads of the OpenAPI document.
+// documented has the members of the OpenAPI document that the test below reads.
 type documented struct {
 	Paths map[string]map[string]struct {
 		Parameters []documentedParameter
@@ -218,7 +230,7 @@ type documentedParameter struct {
 	}
 }
 
-// Each instant in a query may have a zone whose plus is not encoded, so that it arrives as a space.
+// Each instant in a query may have a zone whose plus the client did not escape. The server receives it as a space.
 func TestEveryInstantOfAQueryMayHaveAZone(t *testing.T) {
 	var document documented
 	require.NoError(t, json.Unmarshal(openapi.Document, &document))

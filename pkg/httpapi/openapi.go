@@ -15,14 +15,14 @@ import (
 // document is the OpenAPI document with the version of this server.
 type document struct {
 	body []byte
-	// tag is the ETag. It depends only on the bytes.
+	// tag is the ETag, a hash of body. It is weak, because a compressed answer has the same one.
 	tag string
 }
 
 func newDocument(version string) document {
 	body := openapi.WithVersion(version)
 	sum := sha256.Sum256(body)
-	return document{body: body, tag: `"` + hex.EncodeToString(sum[:12]) + `"`}
+	return document{body: body, tag: `W/"` + hex.EncodeToString(sum[:12]) + `"`}
 }
 
 // openapi serves GET /openapi.json. It answers 304 when If-None-Match names the

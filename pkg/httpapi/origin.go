@@ -17,23 +17,23 @@ import (
 // anyOrigin in http.cors_origins allows the pages of every origin.
 const anyOrigin = "*"
 
-// origins decides which requests of browsers are served. A program that is no browser sends neither
-// Sec-Fetch-Site nor Origin, and all its requests are served.
+// origins decides which requests of browsers the server serves. It accepts all requests without
+// Sec-Fetch-Site and Origin, because only browsers send these headers.
 type origins struct {
 	allowed    []string
 	protection *http.CrossOriginProtection
 }
 
-// newOrigins expects origins that checkOrigins accepts.
+// newOrigins requires origins that checkOrigins accepts.
 func newOrigins(allowed []string) origins {
 	o := origins{allowed: allowed, protection: http.NewCrossOriginProtection()}
 	for _, origin := range allowed {
-		_ = o.protection.AddTrustedOrigin(origin) // "*" is no origin: see allows
+		_ = o.protection.AddTrustedOrigin(origin) // fails for "*", which any handles
 	}
 	return o
 }
 
-// checkOrigins returns an error for each entry of http.cors_origins that is no origin.
+// checkOrigins returns an error for each invalid entry of http.cors_origins.
 func checkOrigins(allowed []string) (errs []error) {
 	for _, origin := range allowed {
 		err := http.NewCrossOriginProtection().AddTrustedOrigin(origin)
@@ -76,13 +76,12 @@ func (o origins) headers(next echo.HandlerFunc) echo.HandlerFunc {
 	}
 }
 
-// refuse answers 403 to a request that a browser sends for a page of an origin that is not
-// allowed. It runs after the router, because only the route says that a GET changes state; changing has the paths of
-// these.
+// refuse answers 403 to a request that a browser sends for a page whose origin is not allowed. It runs after
+// the router, because changing has the paths of the GETs that change state.
 //
-// Behind a proxy that changes the Host, the Origin of every page is foreign. If the browser sends no
-// Sec-Fetch-Site, then a token that auth verifies shows that a page of the proxy sent the request. A proxy may
-// add a token to the requests of all pages, so a token never outweighs Sec-Fetch-Site.
+// Behind a proxy that changes the Host, the origin of every page seems foreign. Therefore refuse accepts a request
+// without Sec-Fetch-Site if it has a token that auth verifies. It does not accept a request with a foreign
+// Sec-Fetch-Site because of a token: a proxy may add a token to the requests of all pages.
 func (s *Server) refuse(auth Authenticator, changing map[string]bool) echo.MiddlewareFunc {
 	return func(next echo.HandlerFunc) echo.HandlerFunc {
 		return func(c echo.Context) error {
@@ -103,28 +102,28 @@ func (s *Server) refuse(auth Authenticator, changing map[string]bool) echo.Middl
 	}
 }
 
-// hasToken reports whether a request has a token in its Authorization header. A browser never adds a token by
-// itself, and it asks the server before it sends this header for a page of another origin. A browser does add
-// the other schemes by itself, such as Basic. They have a space after their name.
+// hasToken reports whether a request has a bearer token in its Authorization header. A browser never adds a bearer
+// token by itself, and asks the server before it sends a bearer token for a page of another origin. Other schemes, such as
+// Basic, do not count, because browsers add them by themselves. Their value contains a space.
 func hasToken(r *http.Request) bool {
 	text := token.FromHeader(r.Header.Get(echo.HeaderAuthorization))
 	return text != "" && !strings.Contains(text, " ")
 }
 
-// foreignOrigin returns the text for a request that refuse does not serve.
+// foreignOrigin returns the error text for a request that refuse refuses.
 func foreignOrigin(r *http.Request) string {
 	page := r.Header.Get("Origin")
 	if page == "" {
 		page = refererOrigin(r)
 	}
 	if page == "" || page == "null" {
-		return "a browser sent this request for a page of another origin: add the origin of the page to http.cors_origins if it may do so"
+		return "a browser sent this request for a page of another origin: add the origin of the page to http.cors_origins to allow its requests"
 	}
 	return fmt.Sprintf("a browser sent this request for a page of %.300q, and the request is for the host %.300q: "+
-		"add the origin of the page to http.cors_origins if it may do so", page, r.Host)
+		"add the origin of the page to http.cors_origins to allow its requests", page, r.Host)
 }
 
-// refererOrigin returns the origin of the page that a request names, or "".
+// refererOrigin returns the origin in the Referer of a request, or "".
 func refererOrigin(r *http.Request) string {
 	from, err := url.Parse(r.Header.Get("Referer"))
 	if err != nil || from.Host == "" {
@@ -133,12 +132,12 @@ func refererOrigin(r *http.Request) string {
 	return from.Scheme + "://" + from.Host
 }
 
-// asChange returns a copy of a GET that changes state for the check of its origin, which passes
-// every GET.
+// asChange returns a copy of a GET that changes state. The copy is a POST, because the check of
+// the origin accepts every GET.
 //
 // Over plain HTTP, a browser sends neither Sec-Fetch-Site nor the Origin of a GET. Then the
-// copy has the origin of the Referer. A page can suppress the Referer. Then the origin of a
-// browser is unknown, which the origin null stands for.
+// copy has the origin of the Referer. If a browser sends no Referer either, the copy has the
+// origin null, which means unknown.
 func asChange(r *http.Request) *http.Request {
 	changed := *r
 	changed.Method = http.MethodPost
@@ -156,21 +155,20 @@ func asChange(r *http.Request) *http.Request {
 	return &changed
 }
 
-// hosts are the names under which browsers may use a server that requires no token.
+// hosts has the host names under which browsers may use a server that requires no token. It prevents DNS rebinding.
 //
-// The owner of a web site can make its name lead to the address of this server. Then the pages of the site are of the
-// same origin as the server, and may read and change everything (DNS rebinding). Such a name has a dot, because the
-// site is a public one. So the host of a browser's request must be an IP address, a name without a dot, or a name that
-// the configuration has.
+// The owner of a public web site can change the DNS so that the name of the site has the address of this server. Then a
+// page of the site has the same origin as the server, and may read and change everything. The name of a public site has a
+// dot. So the host in a browser's request must be an IP address, a name without a dot, or a name in the configuration.
 type hosts struct{ allowed []string }
 
-// newHosts expects names that checkHosts accepts.
+// newHosts requires names that checkHosts accepts.
 func newHosts(cfg Config) hosts {
-	listening, _, _ := net.SplitHostPort(cfg.Addr) // Validate has checked it
+	listening, _, _ := net.SplitHostPort(cfg.Addr) // Validate has checked the address
 	return hosts{append([]string{strings.ToLower(listening)}, cfg.AllowedHosts...)}
 }
 
-// checkHosts returns an error for each entry of http.allowed_hosts that is no name of a host.
+// checkHosts returns an error for each invalid entry of http.allowed_hosts.
 func checkHosts(allowed []string) (errs []error) {
 	for _, host := range allowed {
 		if host == "" || host != strings.ToLower(host) || strings.ContainsAny(host, ":/ ") {
@@ -180,7 +178,7 @@ func checkHosts(allowed []string) (errs []error) {
 	return errs
 }
 
-// allows reports whether a request of a browser may have this Host.
+// allows reports whether a browser may send a request with this Host.
 func (h hosts) allows(host string) bool {
 	if name, _, err := net.SplitHostPort(host); err == nil {
 		host = name
@@ -192,8 +190,8 @@ func (h hosts) allows(host string) bool {
 	return strings.HasSuffix(host, ".localhost") || slices.Contains(h.allowed, host) || slices.Contains(h.allowed, "*")
 }
 
-// refuseHost answers 403 to a request of a browser for a host that is not allowed, unless every request needs a token or
-// a client certificate: a page cannot send these without the user.
+// refuseHost answers 403 to a request of a browser for a host that is not allowed. It does nothing if requests need a token
+// or a client certificate, because a page cannot send these without the user.
 func (s *Server) refuseHost(auth Authenticator) echo.MiddlewareFunc {
 	return func(next echo.HandlerFunc) echo.HandlerFunc {
 		return func(c echo.Context) error {
@@ -209,14 +207,14 @@ func (s *Server) refuseHost(auth Authenticator) echo.MiddlewareFunc {
 	}
 }
 
-// isBrowser reports whether a browser sent a request. A page can suppress neither User-Agent nor Accept-Language, which
-// together tell a browser from other programs.
+// isBrowser reports whether a browser sent a request. A browser sends Sec-Fetch-Site, Origin, or both User-Agent and
+// Accept-Language. A page cannot suppress the last two headers.
 func isBrowser(r *http.Request) bool {
 	return r.Header.Get("Sec-Fetch-Site") != "" || r.Header.Get("Origin") != "" ||
 		strings.HasPrefix(r.UserAgent(), "Mozilla/") && len(r.Header["Accept-Language"]) > 0
 }
 
-// checkProxies returns an error for each entry of http.trusted_proxies that is no network.
+// checkProxies returns an error for each invalid entry of http.trusted_proxies.
 func checkProxies(networks []string) (errs []error) {
 	for _, network := range networks {
 		if _, _, err := net.ParseCIDR(network); err != nil {
@@ -227,10 +225,10 @@ func checkProxies(networks []string) (errs []error) {
 	return errs
 }
 
-// clientAddress returns how the address of a client is found. If the sender of a request is in one of
-// the networks, it is the rightmost address in X-Forwarded-For that is in none of them. Otherwise it
-// is the address of the sender, because every client can send that header.
-// It expects networks that checkProxies accepts.
+// clientAddress returns a function that finds the address of a client. If the sender of a request is in a
+// trusted network, the client is the rightmost address in X-Forwarded-For that is not in a trusted
+// network. Otherwise the client is the sender, because every client can send X-Forwarded-For.
+// clientAddress requires networks that checkProxies accepts.
 func clientAddress(networks []string) echo.IPExtractor {
 	trust := []echo.TrustOption{echo.TrustLoopback(false), echo.TrustLinkLocal(false), echo.TrustPrivateNet(false)}
 	for _, network := range networks {

@@ -22,13 +22,13 @@ const (
 	userAgent = "Mozilla/5.0 (X11; Linux x86_64)"
 )
 
-// fetch sends a request of a browser. Its headers are in pairs.
+// fetch sends a request of a browser. headers has the names and values of the headers in turn.
 func fetch(f *apitest.Fakes, allowed []string, method, target string, headers ...string) *httptest.ResponseRecorder {
 	edit := func(cfg *httpapi.Config, _ *httpapi.Deps) { cfg.CORSOrigins = allowed }
 	return browse(f, []func(*httpapi.Config, *httpapi.Deps){edit}, method, target, headers...)
 }
 
-// browse is fetch with a server of any configuration.
+// browse is like fetch, with a server of any configuration.
 func browse(f *apitest.Fakes, edits []func(*httpapi.Config, *httpapi.Deps), method, target string, headers ...string) *httptest.ResponseRecorder {
 	s, _ := apitest.Server(f, edits...)
 	body := ""
@@ -65,9 +65,9 @@ func TestPageOfAnotherOriginIsRefused(t *testing.T) {
 // Over plain HTTP a browser sends no Sec-Fetch-Site, and no Origin with a GET.
 func TestPopOfAPageIsRefusedOverPlainHTTP(t *testing.T) {
 	for name, headers := range map[string][]string{
-		"the page is elsewhere": {"Referer", "http://evil.example/"},
-		"the page is unknown":   {"User-Agent", userAgent, "Accept-Language", "en"},
-		"an empty language":     {"User-Agent", userAgent, "Accept-Language", ""},
+		"a page of another site": {"Referer", "http://evil.example/"},
+		"an unknown page":        {"User-Agent", userAgent, "Accept-Language", "en"},
+		"an empty language":      {"User-Agent", userAgent, "Accept-Language", ""},
 	} {
 		f := &apitest.Fakes{}
 		apitest.RequireError(t, fetch(f, nil, http.MethodGet, popPath, headers...), http.StatusForbidden)
@@ -77,11 +77,11 @@ func TestPopOfAPageIsRefusedOverPlainHTTP(t *testing.T) {
 
 func TestOtherRequestsAreServed(t *testing.T) {
 	for name, headers := range map[string][]string{
-		"curl":                   {"User-Agent", "curl/8"},
-		"a client in PowerShell": {"User-Agent", "Mozilla/5.0 (Windows NT) WindowsPowerShell/5.1"},
-		"a page of this server":  {"Sec-Fetch-Site", "same-origin", "Origin", "https://example.com", "User-Agent", userAgent},
-		"the same over HTTP":     {"Referer", "http://example.com/page", "User-Agent", userAgent, "Accept-Language", "en"},
-		"a user who enters it":   {"Sec-Fetch-Site", "none", "User-Agent", userAgent, "Accept-Language", "en"},
+		"curl":                     {"User-Agent", "curl/8"},
+		"a client in PowerShell":   {"User-Agent", "Mozilla/5.0 (Windows NT) WindowsPowerShell/5.1"},
+		"a page of this server":    {"Sec-Fetch-Site", "same-origin", "Origin", "https://example.com", "User-Agent", userAgent},
+		"the same over HTTP":       {"Referer", "http://example.com/page", "User-Agent", userAgent, "Accept-Language", "en"},
+		"a URL that a user enters": {"Sec-Fetch-Site", "none", "User-Agent", userAgent, "Accept-Language", "en"},
 	} {
 		for _, allowed := range [][]string{nil, {ops}} {
 			require.Equal(t, http.StatusCreated, fetch(&apitest.Fakes{}, allowed, http.MethodPost, "/api/v1/push", headers...).Code, name)
@@ -152,14 +152,14 @@ func proxied(t *testing.T, edits ...func(*httpapi.Config, *httpapi.Deps)) string
 	return proxy.URL
 }
 
-// A browser never adds a bearer token by itself, and a page of another origin cannot make it do so. So without
-// Sec-Fetch-Site, a request with a token that is verified is no forgery. A browser does add cookies and the other
-// schemes by itself.
+// A browser never adds a bearer token by itself, and a page of another origin cannot make the browser add one. So without
+// Sec-Fetch-Site, a request with a verified token is not forged. Cookies and other schemes prove nothing, because a
+// browser adds them by itself.
 func TestBearerTokenBehindAProxy(t *testing.T) {
 	for _, server := range []struct {
 		name  string
 		edits []func(*httpapi.Config, *httpapi.Deps)
-		// served is the status of a push with a valid token, foreign that with another one.
+		// served is the status of a push with a valid token. foreign is the status with an unknown token.
 		served, foreign int
 	}{
 		{"no authentication", nil, http.StatusForbidden, http.StatusForbidden},
@@ -204,14 +204,14 @@ func TestBearerTokenBehindAProxy(t *testing.T) {
 	}
 }
 
-// A proxy that authenticates people, such as oauth2-proxy, adds a token to the requests of every page. So a token
-// does not outweigh what the browser says of the page, and a token that nobody verifies has no weight.
-func TestTokenDoesNotOutweighTheBrowser(t *testing.T) {
+// A proxy that authenticates people, such as oauth2-proxy, adds a token to the requests of every page. So Sec-Fetch-Site
+// has precedence over a token. A token that the server does not verify proves nothing.
+func TestSecFetchSiteHasPrecedenceOverAToken(t *testing.T) {
 	const verified, unverified = 1, 2
 	for _, c := range []struct {
 		name    string
 		headers []string
-		// served is the sum of the kinds of tokens with which the request is served.
+		// served is the sum of the kinds of tokens (verified, unverified) with which the server accepts the request.
 		served int
 	}{
 		{"a link", []string{"Sec-Fetch-Site", "cross-site", "Sec-Fetch-Mode", "navigate", "Sec-Fetch-Dest", "document"}, 0},
@@ -220,7 +220,7 @@ func TestTokenDoesNotOutweighTheBrowser(t *testing.T) {
 		{"a page of a sibling", []string{"Sec-Fetch-Site", "same-site", "Origin", "https://shop.example.com"}, 0},
 		{"a page of the proxy", []string{"Sec-Fetch-Site", "same-origin", "Origin", "http://localhost:4000"}, verified + unverified},
 		{"a fetch of a GET", []string{"Sec-Fetch-Site", "same-origin", "Referer", "http://localhost:4000/"}, verified + unverified},
-		{"a user who enters it", []string{"Sec-Fetch-Site", "none", "User-Agent", userAgent, "Accept-Language", "en"}, verified + unverified},
+		{"a URL that a user enters", []string{"Sec-Fetch-Site", "none", "User-Agent", userAgent, "Accept-Language", "en"}, verified + unverified},
 		{"an origin over HTTP", []string{"Origin", "http://proxy.example"}, verified},
 		{"the origin null", []string{"Origin", "null"}, verified},
 	} {
@@ -237,7 +237,7 @@ func TestTokenDoesNotOutweighTheBrowser(t *testing.T) {
 	}
 }
 
-// Over plain HTTP a browser says nothing of the page of a pop. Only a token that is verified speaks for it.
+// Over plain HTTP, a browser sends no origin with the GET of a pop. Then only a verified token allows the request.
 func TestBearerTokenOfAPop(t *testing.T) {
 	for _, headers := range [][]string{
 		{"Origin", evil},
@@ -255,19 +255,19 @@ func TestBearerTokenOfAPop(t *testing.T) {
 	}
 }
 
-// auth.skip_paths opens a path for requests without a token, so nobody verifies the token of one that has it.
+// A path in auth.skip_paths needs no token, so the server does not verify the token of a request to the path.
 func TestTokenOfASkippedPathIsNotVerified(t *testing.T) {
 	skipping := func(_ *httpapi.Config, deps *httpapi.Deps) { deps.Auth = pushSkipped{} }
 	rec := browse(&apitest.Fakes{}, []func(*httpapi.Config, *httpapi.Deps){skipping}, http.MethodPost, "/api/v1/push", "Origin", evil, "Authorization", "Bearer x")
 	apitest.RequireError(t, rec, http.StatusForbidden)
 }
 
-// pushSkipped verifies no token of a push.
+// pushSkipped is tokens with the route of pushes in auth.skip_paths.
 type pushSkipped struct{ tokens }
 
 func (pushSkipped) Skips(route string) bool { return route == "/api/v1/push" }
 
-// The refusal names the origin to allow, if there is one.
+// The error text names the origin to allow, if the request has an origin.
 func TestRefusalNamesTheOrigin(t *testing.T) {
 	for _, c := range []struct {
 		method  string
@@ -290,7 +290,8 @@ func TestRefusalNamesTheOrigin(t *testing.T) {
 	require.Less(t, len(long), 800, "a long value is shortened")
 }
 
-// A name that leads to this server without its consent makes a foreign page one of the same origin.
+// If the DNS of a foreign name has the address of this server, pages of the foreign name have the same origin as the server.
+// So browsers may use only allowed names.
 func TestBrowsersUseOnlyNamesOfThisServer(t *testing.T) {
 	browser := []string{"User-Agent", userAgent, "Accept-Language", "en"}
 	allowed := func(names ...string) func(*httpapi.Config, *httpapi.Deps) {

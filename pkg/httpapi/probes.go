@@ -17,18 +17,18 @@ import (
 )
 
 const (
-	// pingTimeout bounds a ping of the database.
+	// pingTimeout limits a ping of the database.
 	pingTimeout = 2 * time.Second
-	// pingInterval is the least time between two pings for /readyz.
+	// pingInterval is the minimum time between two pings for /readyz.
 	pingInterval = time.Second
 	// pingFailures is how many pings in a row must fail before /readyz answers 503.
 	pingFailures = 2
 )
 
-// live serves GET /livez. It does no work, so only a process that hangs does not answer.
+// live serves GET /livez. It does no work, so it fails only if the process hangs.
 func live(c echo.Context) error { return wire.Answer(c, http.StatusOK, []byte(`{"status":"alive"}`)) }
 
-// ready serves GET /readyz: 200 when load balancers may send requests, else 503 with the reason.
+// ready serves GET /readyz. The answer is 200 if load balancers may send requests, and otherwise 503 with the reason.
 func (s *Server) ready(c echo.Context) error {
 	reason := string(s.currentPhase())
 	switch {
@@ -43,12 +43,12 @@ func (s *Server) ready(c echo.Context) error {
 	return wire.Answer(c, http.StatusOK, []byte(`{"status":"ready"}`))
 }
 
-// health returns the handler of GET /health: 200 when this server can work now, else 503 with the
-// reason. switches is nil while the server starts.
+// health returns the handler of GET /health. The answer is 200 if the server can work now, and otherwise
+// 503 with the reason. switches is nil while the server starts.
 func (s *Server) health(listener func() ListenerState, waiting func() int, switches observe.Switches) echo.HandlerFunc {
 	return wire.JSON(func(p *wire.Params) (any, error) {
 		state, database := "healthy", "connected"
-		// A ping that is cut off costs its connection, so it does not end with the request.
+		// A canceled ping closes its connection to the database. So the end of the request does not cancel the ping.
 		ctx, cancel := context.WithTimeout(context.WithoutCancel(p.Ctx()), pingTimeout)
 		defer cancel()
 		if err := s.start.Ping(ctx); err != nil {
@@ -72,9 +72,9 @@ func (s *Server) health(listener func() ListenerState, waiting func() int, switc
 	})
 }
 
-// databaseCheck reports whether the database is away, for /readyz. It pings at most once in
-// pingInterval and only when a probe asks. One failed ping changes nothing, because a probe that
-// takes every server out of service for a moment does more harm than the failure.
+// databaseCheck tells /readyz whether the database answers. It pings at most once in pingInterval, and
+// only when a probe calls away. A single failed ping changes nothing: taking all servers out of service
+// because of a short failure would do more harm than the failure.
 type databaseCheck struct {
 	ping func(ctx context.Context) error
 	log  *zap.Logger
@@ -84,7 +84,7 @@ type databaseCheck struct {
 	failures int       // how many of the latest pings failed in a row, under mu
 }
 
-// away blocks during a ping, for at most pingTimeout.
+// away reports whether the last pingFailures pings failed. It may ping, and blocks at most for pingTimeout.
 func (d *databaseCheck) away(ctx context.Context) bool {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -98,11 +98,12 @@ func (d *databaseCheck) away(ctx context.Context) bool {
 	return d.failures >= pingFailures
 }
 
-// note counts the failures in a row, and logs when they begin to matter and when they end.
+// note counts the failures in a row. It logs when their number reaches pingFailures, and when the database
+// answers again.
 func (d *databaseCheck) note(err error) {
 	if err == nil {
 		if d.failures >= pingFailures {
-			d.log.Info("the database answers again, and so does /readyz")
+			d.log.Info("the database answers again, so /readyz answers 200")
 		}
 		d.failures = 0
 		return

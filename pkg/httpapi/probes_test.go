@@ -60,8 +60,8 @@ func TestStartingServerAnswersItsProbesOnly(t *testing.T) {
 	requireProbe(t, s, "/readyz", 503, draining)
 }
 
-// A stop takes the server out of service before it closes the port.
-func TestDrainingServerIsNotReadyAndServes(t *testing.T) {
+// While the server drains, /readyz answers 503, and the server still serves requests.
+func TestADrainingServerIsNotReadyButServesRequests(t *testing.T) {
 	s, _ := apitest.Server(&apitest.Fakes{})
 	c := serve(t, s)
 	require.Equal(t, response{200, ready, nil}, c.get("/readyz"))
@@ -71,8 +71,8 @@ func TestDrainingServerIsNotReadyAndServes(t *testing.T) {
 	require.Equal(t, 204, c.get(popPath).status)
 }
 
-// Only two failed pings in a row, at least a second apart, make a server not ready. The first ping
-// that succeeds makes it ready.
+// Two failed pings in a row, at least a second apart, make a server not ready. The first successful
+// ping makes it ready again.
 func TestReadinessIgnoresASingleFailure(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var failure error
@@ -90,7 +90,7 @@ func TestReadinessIgnoresASingleFailure(t *testing.T) {
 		}
 		fail, second, minute := errors.New("no"), time.Second, time.Minute
 		ask(0, 200, ready)
-		require.Equal(t, 1, pings, "20 requests within a second are one ping")
+		require.Equal(t, 1, pings, "20 requests within a second cause one ping")
 		failure = fail
 		ask(second-1, 200, ready)
 		require.Equal(t, 1, pings)
@@ -105,17 +105,17 @@ func TestReadinessIgnoresASingleFailure(t *testing.T) {
 		failure = nil
 		ask(second, 200, ready)
 		failure = fail
-		ask(second, 200, ready) // the success between two failures counts
+		ask(second, 200, ready) // a success between two failures resets the count
 		require.Equal(t, 8, pings)
 		time.Sleep(minute)
-		require.Equal(t, 8, pings, "nobody asked, so no ping was sent")
+		require.Equal(t, 8, pings, "without a probe, no ping is sent")
 		requireProbe(t, s, "/livez", 200, alive)
 		require.Equal(t, 8, pings)
 	})
 }
 
-// A client that leaves does not cut off a ping, which would count as a failure of the database.
-func TestPingsOutliveTheirRequests(t *testing.T) {
+// If a client disconnects, its ping goes on. A canceled ping would count as a failure of the database.
+func TestPingsContinueWhenTheClientDisconnects(t *testing.T) {
 	var ended atomic.Int32
 	s, _ := apitest.Server(&apitest.Fakes{Ping: func(ctx context.Context) error {
 		if ctx.Err() != nil {

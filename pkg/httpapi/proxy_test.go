@@ -15,7 +15,7 @@ import (
 	"github.com/belfry-mq/belfry/pkg/httpapi/wire"
 )
 
-// Only a trusted proxy names the caller. The addresses of one IPv6 customer are one caller.
+// Only a trusted proxy can name the caller. All IPv6 addresses of a /64 network are one caller.
 func TestCallerIsTheAddressThatATrustedProxySaw(t *testing.T) {
 	const forged, client = "203.0.113.9", "198.51.100.7"
 	for _, c := range []struct {
@@ -69,8 +69,8 @@ func TestRateCoversTheLastMinute(t *testing.T) {
 	require.Zero(t, r.perSecond(at.Add(time.Hour)))
 }
 
-// FuzzOrigins reads any list of http.cors_origins. An accepted list serves the pages of its origins, and
-// of no other one.
+// FuzzOrigins reads any list of http.cors_origins. With an accepted list, the server serves the pages of the
+// listed origins and of no other origin.
 func FuzzOrigins(f *testing.F) {
 	f.Add("https://ops.example.com", "https://ops.example.com")
 	f.Add("https://ops.example.com,http://localhost:3000", "https://ops.example.com:443")
@@ -95,8 +95,8 @@ func FuzzOrigins(f *testing.F) {
 	})
 }
 
-// FuzzTrustedProxies reads any list of http.trusted_proxies. With an accepted list only a sender in one
-// of the networks can name the client, and the address of the client is always an address.
+// FuzzTrustedProxies reads any list of http.trusted_proxies. With an accepted list, only a sender in one
+// of the networks can name the client. The result is always a valid address.
 func FuzzTrustedProxies(f *testing.F) {
 	f.Add("10.0.0.0/8,fd00::1/128", []byte{10, 0, 0, 1}, "203.0.113.9, 198.51.100.7")
 	f.Add("10.0.0.0/8", []byte{192, 0, 2, 1}, "203.0.113.9")

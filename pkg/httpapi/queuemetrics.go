@@ -1,9 +1,7 @@
 package httpapi
 
 import (
-	"cmp"
 	"context"
-	"slices"
 	"sync"
 	"time"
 
@@ -14,19 +12,19 @@ import (
 	"github.com/belfry-mq/belfry/config/setting"
 	"github.com/belfry-mq/belfry/pkg/access/identity"
 	"github.com/belfry-mq/belfry/pkg/insight/history"
-	"github.com/belfry-mq/belfry/pkg/insight/stats"
+	"github.com/belfry-mq/belfry/pkg/insight/totals"
 )
 
 const (
-	// queueMetricsAge is how long figures of queues are served before a scrape reads them again.
+	// queueMetricsAge is how long the server serves figures of queues before a scrape reads them again.
 	queueMetricsAge = 10 * time.Second
-	// queueMetricsTimeout bounds one read. After it the figures of the last read are served.
+	// queueMetricsTimeout limits one read. After a timeout, the server serves the figures of the previous read.
 	queueMetricsTimeout = 5 * time.Second
-	// queueMetricsRetry is how long nothing is read after a read that failed.
+	// queueMetricsRetry is the minimum time between a failed read and the next read.
 	queueMetricsRetry = time.Second
-	// otherQueues is the label of the queues above metrics.max_queues together, and of groups.
+	// otherQueues is the label of the sum of all queues, or groups, that have no metrics of their own.
 	otherQueues = history.Other
-	// groupsPerQueue times metrics.max_queues groups have metrics of their own.
+	// groupsPerQueue times metrics.max_queues is the number of groups that have metrics of their own.
 	groupsPerQueue = 10
 	// maxQueueMetrics is the largest metrics.max_queues.
 	maxQueueMetrics = 10_000
@@ -34,8 +32,8 @@ const (
 
 // MetricsConfig is the section "metrics" of the configuration.
 type MetricsConfig struct {
-	// MaxQueues is how many queues have metrics of their own, and groupsPerQueue times as many groups. The other queues
-	// and groups are summed. 0: no queue has.
+	// MaxQueues is the number of queues that have metrics of their own. groupsPerQueue times as many groups have them too. The
+	// other queues and groups are summed. 0 means that there are no metrics of queues and groups.
 	MaxQueues int `mapstructure:"max_queues"`
 }
 
@@ -53,7 +51,7 @@ var (
 	groupLabels = []string{"queue", "group"}
 
 	descMessages   = prometheus.NewDesc("belfry_queue_messages", "Stored messages of a queue.", queueLabels, nil)
-	descPending    = prometheus.NewDesc("belfry_queue_pending_messages", "Messages of a queue that some group has not consumed.", queueLabels, nil)
+	descPending    = prometheus.NewDesc("belfry_queue_pending_messages", "Messages of a queue that at least one group has not consumed.", queueLabels, nil)
 	descDead       = prometheus.NewDesc("belfry_queue_dead_letters", "Dead letters of a queue.", queueLabels, nil)
 	descPartitions = prometheus.NewDesc("belfry_queue_partitions", "Partitions of a queue.", queueLabels, nil)
 	descLag        = prometheus.NewDesc("belfry_group_lag_messages", "Messages that a group has not consumed.", groupLabels, nil)
@@ -61,17 +59,15 @@ var (
 	descRead       = prometheus.NewDesc("belfry_queue_metrics_age_seconds", "Time since the figures of queues and groups were read.", nil, nil)
 )
 
-// queueMetrics reads the figures of queues and groups for scrapes, at most once in each queueMetricsAge.
-// Without a scrape nothing is read.
+// queueMetrics keeps the last totals, for scrapes while the database does not answer. Without a scrape nothing is read.
 type queueMetrics struct {
 	mu     sync.Mutex
-	at     time.Time
 	next   time.Time // nothing is read before
-	latest []prometheus.Metric
+	latest *totals.Snapshot
 }
 
-// seesAllQueues reports whether the sender may know the names of all queues: the server needs no tokens, or
-// the request has one without grants.
+// seesAllQueues reports whether the sender may see the names of all queues. The server must require no
+// authentication, or the principal must have a role and no grants.
 func (s *Server) seesAllQueues(c echo.Context) bool {
 	if s.deps.Auth == nil && s.cfg.TLSClientCAFile == "" {
 		return true
@@ -80,7 +76,7 @@ func (s *Server) seesAllQueues(c echo.Context) bool {
 	return err == nil && p.Role >= identity.ReadOnly && p.Grants == nil
 }
 
-// queueFigures returns the figures as metrics. If they cannot be read, it logs why and returns the last ones.
+// queueFigures returns the figures as metrics. If it cannot read them, it logs the error and returns the previous figures.
 func (s *Server) queueFigures(ctx context.Context) prometheus.Gatherer {
 	q := &s.queues
 	q.mu.Lock()
@@ -88,9 +84,8 @@ func (s *Server) queueFigures(ctx context.Context) prometheus.Gatherer {
 	if !time.Now().Before(q.next) {
 		ctx, cancel := context.WithTimeout(ctx, queueMetricsTimeout)
 		defer cancel()
-		if read, err := s.readQueueFigures(ctx); err == nil {
-			q.at, q.latest = time.Now(), read
-			q.next = q.at.Add(queueMetricsAge)
+		if read, err := s.deps.Totals.Fresh(ctx, queueMetricsAge); err == nil {
+			q.latest = read
 		} else {
 			q.next = time.Now().Add(queueMetricsRetry)
 			s.start.Log.Warn("the metrics of queues could not be read", zap.Error(err))
@@ -98,74 +93,52 @@ func (s *Server) queueFigures(ctx context.Context) prometheus.Gatherer {
 	}
 	reg := prometheus.NewRegistry()
 	reg.MustRegister(constants(countersOf(s.start.Metrics.counts.Totals())))
-	if !q.at.IsZero() {
-		age := prometheus.MustNewConstMetric(descRead, prometheus.GaugeValue, time.Since(q.at).Seconds())
-		reg.MustRegister(constants(append(slices.Clone(q.latest), age)))
+	if q.latest != nil {
+		age := prometheus.MustNewConstMetric(descRead, prometheus.GaugeValue, q.latest.Since().Seconds())
+		reg.MustRegister(constants(append(figuresOf(q.latest, s.deps.MaxQueueMetrics), age)))
 	}
 	return reg
 }
 
-func (s *Server) readQueueFigures(ctx context.Context) ([]prometheus.Metric, error) {
-	queues, err := s.deps.Resources.Queues(ctx, stats.QueueFilter{})
-	if err != nil {
-		return nil, err
-	}
-	groups, err := s.deps.GroupReader.List(ctx, nil)
-	if err != nil {
-		return nil, err
-	}
-	return figuresOf(queues, groups, s.deps.MaxQueueMetrics), nil
-}
-
 // figuresOf returns the metrics of the queues with the most pending messages and of their groups with the most lag, and
 // the sums of the others.
-func figuresOf(queues []stats.Queue, groups []stats.Group, limit int) []prometheus.Metric {
-	slices.SortFunc(queues, func(a, b stats.Queue) int {
-		return cmp.Or(cmp.Compare(b.Counts.Pending, a.Counts.Pending), cmp.Compare(a.Name, b.Name))
-	})
+func figuresOf(s *totals.Snapshot, limit int) []prometheus.Metric {
 	var metrics []prometheus.Metric
 	gauge := func(desc *prometheus.Desc, value float64, labels ...string) {
 		metrics = append(metrics, prometheus.MustNewConstMetric(desc, prometheus.GaugeValue, value, labels...))
 	}
 	shown := map[string]bool{}
-	show := func(name string, q *stats.Queue) {
-		gauge(descMessages, float64(q.Counts.Total), name)
-		gauge(descPending, float64(q.Counts.Pending), name)
-		gauge(descDead, float64(q.Counts.DeadLetter), name)
-		gauge(descPartitions, float64(q.Partitions), name)
+	show := func(name string, partitions, letters int64, m *totals.Counts) {
+		gauge(descMessages, float64(m.Total), name)
+		gauge(descPending, float64(m.Pending), name)
+		gauge(descDead, float64(letters), name)
+		gauge(descPartitions, float64(partitions), name)
 	}
-	var rest stats.Queue
-	for i := range queues {
-		q := &queues[i]
-		if i < limit && q.Name != otherQueues { // a queue may have that name
-			shown[q.Name] = true
-			show(q.Name, q)
-			continue
-		}
-		rest.Partitions += q.Partitions
-		rest.Counts.Total, rest.Counts.Pending, rest.Counts.DeadLetter = rest.Counts.Total+q.Counts.Total, rest.Counts.Pending+q.Counts.Pending, rest.Counts.DeadLetter+q.Counts.DeadLetter
+	queues, _ := s.ListQueues(func(q *totals.Queue) bool { return q.Name != otherQueues }, totals.ByPending, nil, limit) // a queue may have that name
+	for _, q := range queues {
+		shown[q.Name] = true
+		show(q.Name, q.Partitions, q.DeadLetters, &q.Messages)
 	}
-	slices.SortFunc(groups, func(a, b stats.Group) int {
-		return cmp.Or(cmp.Compare(b.Lag, a.Lag), cmp.Compare(b.Oldest, a.Oldest), cmp.Compare(a.Queue, b.Queue), cmp.Compare(a.Name, b.Name))
-	})
 	type sum struct{ lag, oldest float64 }
 	others, left := map[string]sum{}, groupsPerQueue*limit
-	for i := range groups {
-		g, queueName := &groups[i], otherQueues
+	groups, _ := s.ListGroups(func(*totals.Group) bool { return true }, totals.ByBacklog, nil, len(s.Groups))
+	for _, g := range groups {
+		queueName, age := otherQueues, s.Age(g.Oldest).Seconds()
 		if shown[g.Queue] {
 			if queueName = g.Queue; left > 0 && g.Name != otherQueues {
 				left--
 				gauge(descLag, float64(g.Lag), g.Queue, g.Name)
-				gauge(descAge, g.Oldest.Seconds(), g.Queue, g.Name)
+				gauge(descAge, age, g.Queue, g.Name)
 				continue
 			}
 		}
-		others[queueName] = sum{others[queueName].lag + float64(g.Lag), max(others[queueName].oldest, g.Oldest.Seconds())}
+		others[queueName] = sum{others[queueName].lag + float64(g.Lag), max(others[queueName].oldest, age)}
 	}
-	if len(shown) < len(queues) {
-		show(otherQueues, &rest)
+	if len(shown) < len(s.Queues) {
+		rest := s.Sum(func(q *totals.Queue) bool { return !shown[q.Name] })
+		show(otherQueues, rest.Partitions, rest.DeadLetters, &rest.Messages)
 		sumOfRest := others[otherQueues]
-		others[otherQueues] = sumOfRest // also without groups
+		others[otherQueues] = sumOfRest // the sum exists even without groups
 	}
 	for name, sums := range others {
 		gauge(descLag, sums.lag, name, otherQueues)
@@ -174,10 +147,10 @@ func figuresOf(queues []stats.Queue, groups []stats.Group, limit int) []promethe
 	return metrics
 }
 
-// constants is a collector of metrics that do not change.
+// constants is a collector that returns fixed metrics.
 type constants []prometheus.Metric
 
-// Describe implements prometheus.Collector. It describes nothing, so the metrics are not checked twice.
+// Describe implements prometheus.Collector. It sends nothing, so the registry does not check the metrics against descriptions.
 func (constants) Describe(chan<- *prometheus.Desc) {}
 
 // Collect implements prometheus.Collector.
@@ -187,7 +160,7 @@ func (c constants) Collect(into chan<- prometheus.Metric) {
 	}
 }
 
-// queueCounters are the counters of each queue since the start of this process.
+// queueCounters has the counters that each queue has since the start of this process.
 var queueCounters = []struct {
 	desc  *prometheus.Desc
 	value func(c *history.Counts) int64
@@ -195,8 +168,10 @@ var queueCounters = []struct {
 	{queueCounter("push_messages", "Messages of a queue that this process stored."), func(c *history.Counts) int64 { return c.PushMessages }},
 	{queueCounter("pop_messages", "Messages of a queue that this process delivered."), func(c *history.Counts) int64 { return c.PopMessages }},
 	{queueCounter("pop_empty", "Pops of a queue that this process answered without a message."), func(c *history.Counts) int64 { return c.PopEmpty }},
-	{queueCounter("acks", "Acknowledgments for a queue that this process applied."), func(c *history.Counts) int64 { return c.AckSuccess }},
-	{queueCounter("acks_failed", "Acknowledgments for a queue that this process refused."), func(c *history.Counts) int64 { return c.AckFailed }},
+	{queueCounter("acks", "Messages of a queue that consumers completed."), func(c *history.Counts) int64 { return c.AckSuccess }},
+	{queueCounter("acks_failed", "Messages of a queue that consumers could not process."), func(c *history.Counts) int64 { return c.AckFailed }},
+	{queueCounter("acks_retried", "Messages of a queue that consumers gave back."), func(c *history.Counts) int64 { return c.AckRetried }},
+	{queueCounter("acks_refused", "Acknowledgments for a queue that this process refused."), func(c *history.Counts) int64 { return c.AckRefused }},
 	{queueCounter("dead_lettered", "Acknowledgments for a queue that made a dead letter."), func(c *history.Counts) int64 { return c.DeadLetters }},
 	{queueCounter("transactions", "Transactions with an operation of a queue that this process applied."), func(c *history.Counts) int64 { return c.Transactions }},
 }
@@ -205,7 +180,7 @@ func queueCounter(name, help string) *prometheus.Desc {
 	return prometheus.NewDesc("belfry_queue_"+name+"_total", help, queueLabels, nil)
 }
 
-// countersOf returns the counters of the queues.
+// countersOf returns the counters in totals, which has the counts of each queue.
 func countersOf(totals map[string]history.Counts) []prometheus.Metric {
 	var metrics []prometheus.Metric
 	for name, counts := range totals {

@@ -3,6 +3,7 @@ package httpapi
 import (
 	"cmp"
 	"context"
+	"fmt"
 	"time"
 
 	"github.com/labstack/echo/v4"
@@ -13,47 +14,47 @@ import (
 	"github.com/belfry-mq/belfry/pkg/queue"
 )
 
-// Right is what a route needs of a request. Each route states its right, and the zero value is not one.
-// See Granted for tokens that are limited to queues.
+// Right is the right that a request needs for a route. The zero value is not a right. See Granted for
+// tokens that are limited to queues.
 type Right int
 
-// The rights. Except for Public they need a valid token.
+// The rights. All except Public need a valid token.
 const (
 	_ Right = iota
 	// Public: every request.
 	Public
-	// AnyRole: also a token without a role.
+	// AnyRole: every valid token, even without a role.
 	AnyRole
 	// Read, Write and Administer: a token with at least the role read-only, read-write or admin.
 	Read
 	Write
 	Administer
 
-	// Granted is added to a right if the handler checks the grants of the token, and shows only what they
-	// allow. A route without it refuses every token with grants.
+	// Granted is a flag: the handler checks the grants of the token, and shows only the queues that they
+	// allow. A route without the flag refuses every token with grants.
 	Granted Right = 1 << 8
-	// Changes is added to a right of a GET that changes state, because it takes messages. Of other GETs, a page of
-	// another origin cannot read the answer: see refuse.
+	// Changes is a flag: the route has the method GET and changes state, because it delivers messages. Then refuse also
+	// checks the origin of the GET.
 	Changes Right = 1 << 9
-	// MessagesBody is added to a right if the body has messages, or texts of any length. It may have
-	// http.max_body_bytes. KeysBody is added if the body is a list of keys. Every other body is small.
+	// MessagesBody is a flag: the body has messages, or texts of any length, and may have http.max_body_bytes. KeysBody
+	// is a flag: the body is a list of keys, of at most keysBody. Without these flags, a body has at most smallBody.
 	MessagesBody Right = 1 << 10
 	KeysBody     Right = 1 << 11
 )
 
-// The largest bodies in bytes, except for those with messages.
+// The largest bodies in bytes without the flag MessagesBody.
 const (
 	smallBody = 64 << 10
 	keysBody  = 1 << 20
 )
 
-// added is all that is added to a right.
+// added has all flags of a right.
 const added = Granted | Changes | MessagesBody | KeysBody
 
-// least returns the right without what is added to it.
+// least returns the right without its flags.
 func (r Right) least() Right { return r &^ added }
 
-// limitBody returns a handler whose requests have no larger body than the route needs.
+// limitBody returns a handler that limits the body as the flags of right say.
 func limitBody(right Right, next echo.HandlerFunc) echo.HandlerFunc {
 	limit := int64(smallBody)
 	switch {
@@ -68,21 +69,21 @@ func limitBody(right Right, next echo.HandlerFunc) echo.HandlerFunc {
 	}
 }
 
-// roles are the least roles of the rights.
+// roles has the lowest role that each right needs.
 var roles = map[Right]identity.Role{AnyRole: identity.NoRole, Read: identity.ReadOnly, Write: identity.ReadWrite, Administer: identity.Admin}
 
-// Authenticator verifies tokens; *token.Verifier is one.
+// Authenticator verifies tokens. *token.Verifier implements it.
 type Authenticator interface {
 	// Verify returns the principal of a token, or an error with CodeUnauthenticated or CodeUnavailable.
 	Verify(ctx context.Context, token string) (*identity.Principal, error)
-	// NextRevocation returns a channel that is closed when another token is known to be revoked.
+	// NextRevocation returns a channel that is closed at the next revocation.
 	NextRevocation() <-chan struct{}
-	// Skips reports whether a route is public by the configuration.
+	// Skips reports whether auth.skip_paths makes a route public.
 	Skips(route string) bool
 }
 
-// authorize returns a handler that refuses requests without the right, and gives next a request whose
-// context has the principal. Without an Authenticator and without client certificates every request has
+// authorize returns a handler that refuses requests without the right. It calls next with a request whose
+// context has the principal. Without an Authenticator and without client certificates, every request has
 // every right.
 func (s *Server) authorize(right Right, next echo.HandlerFunc) echo.HandlerFunc {
 	if right == Public {
@@ -100,16 +101,24 @@ func (s *Server) authorize(right Right, next echo.HandlerFunc) echo.HandlerFunc 
 		}
 		switch {
 		case p.Role < least:
-			return &queue.Error{Code: queue.CodeForbidden, Message: "Insufficient permissions"}
+			return &queue.Error{Code: queue.CodeForbidden, Message: fmt.Sprintf("Insufficient permissions: this request needs the role %s, and %s", least, roleOf(p))}
 		case p.Grants != nil && right&Granted == 0:
-			return &queue.Error{Code: queue.CodeForbidden, Message: "Insufficient permissions: this needs a token without the claim belfry"}
+			return &queue.Error{Code: queue.CodeForbidden, Message: "Insufficient permissions: this request needs a token without the claim belfry"}
 		}
 		c.SetRequest(c.Request().WithContext(identity.With(c.Request().Context(), p)))
 		return next(c)
 	}
 }
 
-// seesAudit reports whether the sender may read the audit: it needs what GET /api/v1/audit needs.
+// roleOf returns the role of a principal as a part of a sentence.
+func roleOf(p *identity.Principal) string {
+	if p.Role == identity.NoRole {
+		return "the token has no role"
+	}
+	return "the caller has the role " + p.Role.String()
+}
+
+// seesAudit reports whether the sender may read the audit. It requires the same as GET /api/v1/audit.
 func (s *Server) seesAudit(c echo.Context) bool {
 	if s.deps.Auth == nil && s.cfg.TLSClientCAFile == "" || s.deps.Auth != nil && s.deps.Auth.Skips(c.Path()) {
 		return s.deps.Auth == nil || s.deps.Auth.Skips("/api/v1/audit")
@@ -118,8 +127,8 @@ func (s *Server) seesAudit(c echo.Context) bool {
 	return p != nil && p.Role >= identity.Admin
 }
 
-// principal returns who makes a request: the principal of its token, or without a token that of its
-// client certificate. Without an Authenticator tokens are ignored.
+// principal returns the principal of the token of a request. Without a token it returns the principal of
+// the client certificate. Without an Authenticator it ignores tokens.
 func principal(c echo.Context, auth Authenticator) (*identity.Principal, error) {
 	text := token.FromHeader(c.Request().Header.Get(echo.HeaderAuthorization))
 	p := identity.From(c.Request().Context())
@@ -132,7 +141,7 @@ func principal(c echo.Context, auth Authenticator) (*identity.Principal, error) 
 	return auth.Verify(c.Request().Context(), text)
 }
 
-// whoami serves GET /api/v1/whoami: what the server knows of the sender.
+// whoami serves GET /api/v1/whoami. It describes the principal of the request.
 func (s *Server) whoami(p *wire.Params) (any, error) {
 	who := identity.From(p.Request().Context())
 	if who == nil {
@@ -148,10 +157,10 @@ func (s *Server) whoami(p *wire.Params) (any, error) {
 	}, nil
 }
 
-// identify gives a request with a client certificate its principal: the common name of the
-// certificate, or its whole subject if it has no common name. The handshake has verified the
-// certificate. A subject that cannot be stored is ignored, and so is a certificate
-// that has expired since. A token replaces this principal.
+// identify sets the principal of a request with a client certificate. The subject of the principal is the
+// common name of the certificate, or its whole subject if it has no common name. The handshake has
+// verified the certificate. identify ignores a certificate whose subject cannot be stored, and a
+// certificate that has expired since the handshake. A token replaces this principal.
 func (s *Server) identify(next echo.HandlerFunc) echo.HandlerFunc {
 	role, _ := identity.RoleNamed(s.cfg.TLSClientRole)
 	return func(c echo.Context) error {
@@ -162,8 +171,8 @@ func (s *Server) identify(next echo.HandlerFunc) echo.HandlerFunc {
 	}
 }
 
-// identifyByCertificate is not part of identify because its large frame would stay on the stack of each
-// request that waits.
+// identifyByCertificate sets the principal of a request. It is a separate function so that its large stack
+// frame does not exist while a request waits.
 func identifyByCertificate(c echo.Context, role identity.Role) {
 	r := c.Request()
 	leaf := r.TLS.VerifiedChains[0][0]

@@ -17,7 +17,7 @@ import (
 // Route is one row of the route table.
 type Route struct {
 	Method, Path string
-	// Right is what a request needs.
+	// Right is the right that a request needs.
 	Right   Right
 	handler echo.HandlerFunc
 }
@@ -25,13 +25,14 @@ type Route struct {
 // The methods of routes.
 const get, post, patch, remove = http.MethodGet, http.MethodPost, http.MethodPatch, http.MethodDelete
 
-// Routes returns the route table: the whole API.
+// Routes returns the route table with all routes of the API.
 func (s *Server) Routes() []Route {
 	observes := s.observes()
-	return slices.Concat(s.internalRoutes(), s.dataRoutes(), s.operateRoutes(), s.observeRoutes(observes), s.historyRoutes(observes), s.queenRoutes(observes), s.dashboardRoutes())
+	return slices.Concat(s.internalRoutes(), s.dataRoutes(), s.operateRoutes(), s.messageRoutes(observes),
+		s.compressed(s.observeRoutes(observes)), s.compressed(s.historyRoutes(observes)), s.queenRoutes(observes), s.dashboardRoutes())
 }
 
-// dataRoutes are the routes of producers and consumers.
+// dataRoutes returns the routes of producers and consumers.
 func (s *Server) dataRoutes() []Route {
 	d, answer := s.deps, wire.JSON
 	serves := &data.Handlers{
@@ -57,14 +58,23 @@ func (s *Server) dataRoutes() []Route {
 	}
 }
 
-// operateRoutes change state for operators. Each request leaves a row in the audit.
+// operateRoutes returns the routes with which operators change state. Each request gets a row in the audit.
 func (s *Server) operateRoutes() []Route {
 	d, change := s.deps, s.audited
 	serves := &operate.Handlers{
 		Transactor: d.Verbs, Catalog: d.Catalog, GroupWriter: d.GroupWriter, DeadLetters: d.DeadLetters, Rejections: d.Rejections, Owners: d.Owners, Queries: d.Streams,
 		Switches: d.Switches, Spool: d.Spool, Meter: s.start.Metrics, Defaults: d.Defaults, Bodies: s.bodies(), Streams: s.streams(), Report: s.reportStream,
+		Rights: d.Rights,
+	}
+	if d.Auth != nil {
+		serves.Verify = d.Auth.Verify
 	}
 	return []Route{
+		{get, "/api/v1/rights", Administer, wire.JSON(serves.ListRights)},
+		{post, "/api/v1/tokens", Administer, change(audit.CreateToken, serves.CreateToken)},
+		{post, "/api/v1/tokens/revoke", Administer, change(audit.RevokeToken, serves.RevokeToken)},
+		{post, "/api/v1/sql-grants", Administer, change(audit.GiveGrant, serves.ChangeGrant(false))},
+		{post, "/api/v1/sql-grants/revoke", Administer, change(audit.RevokeGrant, serves.ChangeGrant(true))},
 		{post, "/api/v1/configure", Write | Granted, change(audit.ConfigureQueue, serves.Configure)},
 		{patch, "/api/v1/resources/queues/:queue", Write | Granted, change(audit.ConfigureQueue, serves.ChangeQueue)},
 		{remove, "/api/v1/resources/queues/:queue", Administer | Granted, change(audit.DeleteQueue, serves.DeleteQueue)},
@@ -96,16 +106,31 @@ func (s *Server) operateRoutes() []Route {
 	}
 }
 
-// observeRoutes only read. Those without Granted show figures of processes or of the whole database. Those with count share
-// the limit of statistics.
+// messageRoutes returns the routes that only read, and whose answers have payloads, data of traces, or events.
+func (s *Server) messageRoutes(serves *observe.Handlers) []Route {
+	answer, count := wire.JSON, s.count
+	return []Route{
+		{get, "/api/v1/events", Read | Granted, serves.Watch},
+		{get, "/api/v1/messages/:partitionId/:transactionId", Read | Granted, answer(serves.ShowMessage)},
+		{get, "/api/v1/traces/by-name/:name", Read | Granted, answer(serves.NamedTraces)},
+		{get, "/api/v1/traces/:partitionId/:transactionId", Read | Granted, answer(serves.MessageTraces)},
+		{get, "/api/v1/dlq", Read | Granted, answer(serves.ListDeadLetters)},
+		{get, "/api/v1/inbox/rejected", Read | Granted, count(serves.ListRejected)},
+		{get, "/api/v1/system/maintenance/rejected", Administer, answer(serves.Rejected)},
+	}
+}
+
+// observeRoutes returns the other routes that only read. A route without Granted shows figures of processes or of the whole
+// database. A route with count shares the limit of statistics.
 func (s *Server) observeRoutes(serves *observe.Handlers) []Route {
 	answer, count := wire.JSON, s.count
 	return []Route{
 		{get, "/openapi.json", Public, s.openapi},
 		{get, "/api/v1/whoami", AnyRole | Granted, answer(s.whoami)},
-		{get, "/api/v1/events", Read | Granted, serves.Watch},
 
-		{get, "/api/v1/queues", Read | Granted, count(serves.ListQueues)},
+		{get, "/api/v1/queues", Read | Granted, answer(serves.ListQueues)},
+		{get, "/api/v1/groups", Read | Granted, answer(serves.ListAllGroups)},
+		{get, "/api/v1/totals", Read | Granted, answer(serves.ShowTotals)},
 		{get, "/api/v1/tags", Read, count(serves.ListTags)},
 		{get, "/api/v1/problems", Read | Granted, count(serves.ListProblems)},
 		{get, "/api/v1/explain", Read | Granted, answer(serves.Explain)},
@@ -131,22 +156,16 @@ func (s *Server) observeRoutes(serves *observe.Handlers) []Route {
 		{get, "/api/v1/consumer-groups/:group/queues/:queue/seek", Read | Granted, answer(serves.PreviewSeek)},
 
 		{get, "/api/v1/messages", Read | Granted, answer(serves.Messages)},
-		{get, "/api/v1/messages/:partitionId/:transactionId", Read | Granted, answer(serves.ShowMessage)},
 		{get, "/api/v1/traces/names", Read | Granted, answer(serves.TraceNames)},
-		{get, "/api/v1/traces/by-name/:name", Read | Granted, answer(serves.NamedTraces)},
-		{get, "/api/v1/traces/:partitionId/:transactionId", Read | Granted, answer(serves.MessageTraces)},
-		{get, "/api/v1/dlq", Read | Granted, answer(serves.ListDeadLetters)},
 		{get, "/api/v1/dlq/summary", Read | Granted, count(serves.Summary)},
 		{get, "/api/v1/attachments", Read | Granted, count(serves.ListAttachments)},
-		{get, "/api/v1/inbox/rejected", Read | Granted, count(serves.ListRejected)},
 		{get, "/api/v1/streams", Read | Granted, answer(serves.ListStreams)},
 		{get, "/api/v1/system/maintenance", Administer, answer(serves.Maintenance)},
 		{get, "/api/v1/system/maintenance/pop", Administer, answer(serves.PopMaintenance)},
-		{get, "/api/v1/system/maintenance/rejected", Administer, answer(serves.Rejected)},
 	}
 }
 
-// historyRoutes show what all instances did.
+// historyRoutes returns the routes that show the figures of all instances over time.
 func (s *Server) historyRoutes(serves *observe.Handlers) []Route {
 	return []Route{
 		{get, "/api/v1/analytics/system-metrics", Read, s.count(serves.SystemMetrics)},
@@ -163,18 +182,18 @@ func (s *Server) count(answer func(*wire.Params) (any, error)) echo.HandlerFunc 
 	return wire.JSON(s.statistics.limit(answer))
 }
 
-// observes returns the handlers of the routes that only read.
+// observes returns the handlers for the routes that only read.
 func (s *Server) observes() *observe.Handlers {
 	d := s.deps
 	return &observe.Handlers{
-		Waiting: d.Popper, Resources: d.Resources, Queues: d.Queues, Problems: d.Problems, LateAfter: d.LateAfter, Groups: d.GroupReader, Progress: d.Progress, History: d.History, Live: d.Live,
+		Waiting: d.Popper, Resources: d.Resources, Queues: d.Queues, Totals: d.Totals, Problems: d.Problems, Groups: d.GroupReader, Progress: d.Progress, History: d.History, Live: d.Live,
 		DeadLetters: d.DeadLetters, Traces: d.Traces, Audit: d.Audit, Owners: d.Owners, Queries: d.Streams, Attachments: d.Attachments, Rejections: d.Rejections,
 		Switches: d.Switches, Spool: d.Spool, Explainer: d.Explainer, Doctor: d.Doctor, Listener: d.Listener, Inbox: d.Inbox, Flushes: d.Flushes, Meter: s.start.Metrics,
 		Events: d.Events, Streams: s.streams(), SeesAudit: s.seesAudit, Holders: &s.holders,
 	}
 }
 
-// queenRoutes exist only because Queen MQ has them.
+// queenRoutes returns the routes that exist only for clients of Queen MQ.
 func (s *Server) queenRoutes(observes *observe.Handlers) []Route {
 	d, answer, count := s.deps, wire.JSON, s.count
 	serves := &queen.Handlers{
@@ -202,7 +221,7 @@ func (s *Server) queenRoutes(observes *observe.Handlers) []Route {
 	}
 }
 
-// streams are what all streams share.
+// streams returns the values that all streams share.
 func (s *Server) streams() wire.Streams {
 	shared := wire.Streams{Ending: s.ending, NextRevocation: func() <-chan struct{} { return nil }, WriteTimeout: s.cfg.WriteTimeout}
 	if s.deps.Auth != nil {
@@ -211,29 +230,29 @@ func (s *Server) streams() wire.Streams {
 	return shared
 }
 
-// dashboardRoutes are the pages for people.
+// dashboardRoutes returns the routes of the pages for people.
 func (s *Server) dashboardRoutes() []Route {
 	if s.deps.Dashboard == nil {
 		return nil
 	}
 	pages := echo.WrapHandler(s.deps.Dashboard)
 	serve := func(c echo.Context) error {
-		wire.CountReads(c) // of the requests that the page sends to the API
+		wire.CountReads(c) // counts the answers to the requests that the page sends to the API
 		return pages(c)
 	}
-	routes := []Route{{post, "/ui/*", Public, serve}}
+	routes := []Route{{get, "/", Public, serve}, {get, "/ui", Public, serve}, {get, "/ui/live", Public, serve}, {post, "/ui/*", Public, serve}}
 	for _, path := range []string{"/", "/ui", "/ui/*"} {
-		routes = append(routes, Route{get, path, Public, serve}, Route{http.MethodHead, path, Public, serve})
+		routes = append(routes, Route{http.MethodHead, path, Public, serve})
 	}
-	return routes
+	return append(routes, s.compressed([]Route{{get, "/ui/*", Public, serve}})...)
 }
 
-// internalRoutes are the routes that http.internal_addr serves too.
+// internalRoutes returns the routes that http.internal_addr serves too.
 func (s *Server) internalRoutes() []Route {
 	return append(s.probes(s.deps.Listener, s.deps.Popper.Waiting, s.deps.Switches), Route{http.MethodGet, "/metrics/prometheus", Public, s.prometheus})
 }
 
-// probes are the routes that a server answers from its start on.
+// probes returns the routes that a server answers even before Open.
 func (s *Server) probes(listener func() ListenerState, waiting func() int, switches observe.Switches) []Route {
 	health := s.health(listener, waiting, switches)
 	return []Route{

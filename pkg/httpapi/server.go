@@ -16,18 +16,18 @@ import (
 	"github.com/belfry-mq/belfry/pkg/queue"
 )
 
-// headerTimeout bounds how long a client may take to send its headers, and
-// idleTimeout how long a connection may be idle between two requests.
+// headerTimeout limits how long a client may take to send its headers.
+// idleTimeout limits how long a connection may be idle between two requests.
 const (
 	headerTimeout = 10 * time.Second
 	idleTimeout   = 2 * time.Minute
 )
 
-// Server serves the API on one listener.
+// Server serves the API on http.addr, and probes and metrics on http.internal_addr.
 type Server struct {
 	start    StartDeps
 	inflight *inflight.Budget
-	deps     Deps // written by Open, read only by the routes that exist since then
+	deps     Deps // Open sets deps before it adds the routes that use them
 	cfg      Config
 	origins  origins
 	hosts    hosts
@@ -36,21 +36,21 @@ type Server struct {
 	// api and internalAPI answer the requests. Open replaces them.
 	api, internalAPI atomic.Pointer[echo.Echo]
 	phase            atomic.Pointer[Phase]
-	// database is what /readyz knows of the database.
+	// database tells /readyz whether the database answers.
 	database    databaseCheck
 	connections *connections
 	statistics  statisticsLimit
 	queues      queueMetrics
-	// holders know who took the latest leases.
+	// holders has the senders that took the latest leases.
 	holders wire.Holders
-	// document is what GET /openapi.json answers.
+	// document is the answer to GET /openapi.json.
 	document document
-	// draining is closed by Drain, ending by EndStreams.
+	// Drain closes draining. EndStreams closes ending.
 	draining, ending chan struct{}
 }
 
-// New returns a Server that answers only the probes, and every other request with 503, until Open. It
-// serves nothing before Listen and Serve.
+// New returns a Server. Until Open is called, it answers only probes, and other requests get 503. It accepts
+// connections only after Listen and Serve.
 func New(cfg Config, start StartDeps) *Server {
 	s := &Server{
 		start: start, cfg: cfg, origins: newOrigins(cfg.CORSOrigins), hosts: newHosts(cfg), document: newDocument(start.Version), draining: make(chan struct{}), ending: make(chan struct{}),
@@ -74,7 +74,7 @@ func (s *Server) serveRoutes(api, internal []Route, handleError echo.HTTPErrorHa
 	s.internalAPI.Store(s.router(internal, handleError))
 }
 
-// router returns the handler of some routes. handleError answers the errors of their handlers, and
+// router returns a handler for the routes. handleError answers requests whose handler returned an error, and
 // requests without a route.
 func (s *Server) router(routes []Route, handleError echo.HTTPErrorHandler) *echo.Echo {
 	e := echo.New()
@@ -93,18 +93,17 @@ func (s *Server) router(routes []Route, handleError echo.HTTPErrorHandler) *echo
 	return e
 }
 
-// Inflight returns the memory of the requests and answers in flight.
+// Inflight returns the budget for the memory of requests and answers in flight.
 func (s *Server) Inflight() *inflight.Budget { return s.inflight }
 
 // Handler returns the API as a handler.
 func (s *Server) Handler() http.Handler { return s.http.Handler }
 
-// Drain makes /readyz and /health answer 503, so that load balancers send no new requests. All
-// requests are still served. The caller calls it once.
+// Drain makes /readyz and /health answer 503, so that load balancers send no new requests. The server
+// still serves all requests. Call Drain once.
 func (s *Server) Drain() { close(s.draining) }
 
-// EndStreams ends all streams of messages at once. It does not end the waits of pops. The caller
-// calls it once.
+// EndStreams ends all streams at once. It does not end waiting pops. Call EndStreams once.
 func (s *Server) EndStreams() { close(s.ending) }
 
 func (s *Server) isDraining() bool {
@@ -116,9 +115,9 @@ func (s *Server) isDraining() bool {
 	}
 }
 
-// StartDeps are what a server needs while it starts, before the database has answered.
+// StartDeps has the values that a server needs before the database has answered.
 type StartDeps struct {
-	// Ping returns an error when the database does not answer. It does not wait for a connection of
+	// Ping returns an error if the database does not answer. It does not wait for a connection of
 	// the pool.
 	Ping    func(ctx context.Context) error
 	Metrics *Metrics
@@ -126,7 +125,7 @@ type StartDeps struct {
 	Log     *zap.Logger
 }
 
-// Phase is what a server that starts is doing. /readyz shows it.
+// Phase is the phase of the start of a server. /readyz shows it.
 type Phase string
 
 // The phases before Open.
@@ -139,30 +138,30 @@ const (
 	serving Phase = ""
 )
 
-// startTexts are the answers to requests in the phases before Open.
+// startTexts has the error text for requests in each phase before Open.
 var startTexts = map[Phase]string{
 	Starting:  "starting: the server waits for its database; send the request again",
 	Migrating: "starting: the server migrates the schema of its database; send the request again",
 }
 
-// SetPhase sets what /readyz shows before Open.
+// SetPhase sets the phase that /readyz shows before Open.
 func (s *Server) SetPhase(p Phase) { s.phase.Store(&p) }
 
 func (s *Server) currentPhase() Phase { return *s.phase.Load() }
 
-// Open makes the server answer every route. It is called once.
+// Open makes the server answer every route. Call Open once.
 func (s *Server) Open(deps Deps) {
 	s.deps = deps
 	s.serveRoutes(s.Routes(), s.internalRoutes(), s.handleError)
 	s.SetPhase(serving)
 }
 
-// startingRoutes are the routes before Open. Each other request gets 503.
+// startingRoutes returns the routes before Open.
 func (s *Server) startingRoutes() []Route {
 	return s.probes(func() ListenerState { return ListenerState{Listener: api.Listener{State: "starting"}} }, func() int { return 0 }, nil)
 }
 
-// answerStarting answers a request whose route does not exist yet.
+// answerStarting answers 503 to a request without a route before Open.
 func (s *Server) answerStarting(_ error, c echo.Context) {
 	if c.Response().Committed {
 		return
@@ -175,10 +174,10 @@ func (s *Server) answerStarting(_ error, c echo.Context) {
 	s.answerError(c, http.StatusServiceUnavailable, text)
 }
 
-// maxRequestID is the most bytes of a request id that a client sends.
+// maxRequestID is the maximum number of bytes of a client's request id. A longer id is replaced.
 const maxRequestID = 64
 
-// identifyRequest gives each answer its X-Request-Id.
+// identifyRequest sets the header X-Request-Id of each answer.
 func identifyRequest(next echo.HandlerFunc) echo.HandlerFunc {
 	return func(c echo.Context) error {
 		c.Response().Header().Set(echo.HeaderXRequestID, requestID(c.Request().Header.Get(echo.HeaderXRequestID)))
@@ -186,10 +185,10 @@ func identifyRequest(next echo.HandlerFunc) echo.HandlerFunc {
 	}
 }
 
-// idOf returns the request id that identifyRequest gave.
+// idOf returns the request id that identifyRequest has set.
 func idOf(c echo.Context) string { return c.Response().Header().Get(echo.HeaderXRequestID) }
 
-// fieldsOf returns the fields that each log line about a request has.
+// fieldsOf returns the log fields of a request: its id, method and path.
 func fieldsOf(c echo.Context) zap.Field {
 	return zap.Inline(zapcore.ObjectMarshalerFunc(func(to zapcore.ObjectEncoder) error {
 		to.AddString("request_id", idOf(c))
@@ -199,8 +198,8 @@ func fieldsOf(c echo.Context) zap.Field {
 	}))
 }
 
-// requestID returns the request id that a client sent, if it is short and printable ASCII. Otherwise it
-// returns a new one.
+// requestID returns the request id that a client sent if it has at most maxRequestID bytes, all printable
+// ASCII. Otherwise it returns a new id.
 func requestID(sent string) string {
 	if len(sent) == 0 || len(sent) > maxRequestID {
 		return queue.NewID().String()

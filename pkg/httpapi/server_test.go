@@ -42,7 +42,7 @@ func TestHealthReportsWhetherTheServerCanWork(t *testing.T) {
 		"listener":{"state":"","secondsSinceProof":0},`+instance(false, 0)+`}`, rec.Body.String())
 }
 
-// instance are the members of /health that Queen MQ has too.
+// instance returns the members of /health that Queen MQ has too.
 func instance(running bool, peers int) string {
 	return fmt.Sprintf(`"worker_id":%[1]d,"queen":{"worker_id":%[1]d,"status":"active"},"shared_state":{"enabled":true,"running":%[2]t,"server_id":null,
 		"queue_config_cache":{"size":0,"hits":0,"misses":0,"hit_rate":0},"maintenance_mode":false,"pop_maintenance_mode":false,
@@ -57,19 +57,19 @@ func TestHealthReportsAStoppingServer(t *testing.T) {
 	resp := client.get("/health")
 	require.Equal(t, 503, resp.status)
 	require.Contains(t, resp.body, `"status":"stopping","database":"connected"`)
-	require.Equal(t, 204, client.get("/api/v1/pop/queue/q").status, "requests are still served")
+	require.Equal(t, 204, client.get("/api/v1/pop/queue/q").status, "the server still serves requests")
 }
 
-// client sends requests to a server on its own port.
+// client sends requests to a server that listens on a port.
 type client struct {
 	t    *testing.T
 	base string
 	http *http.Client
 	// served receives the result of Serve.
 	served chan error
-	// tls is set for a server with TLS.
+	// tls has the TLS settings of the client, or is nil.
 	tls *tls.Config
-	// internal is the URL of http.internal_addr, if the server has it.
+	// internal is the URL of http.internal_addr, or "".
 	internal string
 }
 
@@ -85,7 +85,7 @@ func serve(t *testing.T, s *httpapi.Server) *client {
 	return serveTLS(t, s, nil)
 }
 
-// serveTLS is serve for a server with TLS, unless config is nil.
+// serveTLS is like serve, for a server with TLS. If config is nil, the server has no TLS.
 func serveTLS(t *testing.T, s *httpapi.Server, config *tls.Config) *client {
 	t.Helper()
 	ln, err := s.Listen(t.Context())
@@ -171,8 +171,8 @@ func TestShutdownWaitsForRequestsInFlight(t *testing.T) {
 	within(t, inside)
 	stopped := make(chan error, 1)
 	go func() { stopped <- s.Shutdown(context.Background()) }()
-	require.NoError(t, within(t, c.served), "Serve returns when no new requests are accepted")
-	require.Error(t, c.try("/health").err, "no new requests are accepted")
+	require.NoError(t, within(t, c.served), "Serve returns when the server accepts no new requests")
+	require.Error(t, c.try("/health").err, "the server accepts no new requests")
 	select {
 	case err := <-stopped:
 		require.Fail(t, "Shutdown did not wait", "%v", err)

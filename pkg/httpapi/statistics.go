@@ -9,14 +9,14 @@ import (
 )
 
 const (
-	// maxStatistics is how many statistics read the database at a time.
+	// maxStatistics is how many requests for statistics may read the database at a time.
 	maxStatistics = 2
-	// statisticsWait bounds how long a request waits until it may read.
+	// statisticsWait limits how long a request waits until it may read.
 	statisticsWait = 5 * time.Second
 )
 
-// statisticsLimit bounds how many requests read numbers from the database at a time. Such a query can
-// take seconds on a large database. Without the limit, a dashboard could use up the pool.
+// statisticsLimit limits how many requests for statistics read the database at a time. Such a query can
+// take seconds on a large database. Without the limit, a dashboard could use all connections of the pool.
 type statisticsLimit struct {
 	// reading holds one element for each request that reads.
 	reading chan struct{}
@@ -26,8 +26,8 @@ func newStatisticsLimit() statisticsLimit {
 	return statisticsLimit{reading: make(chan struct{}, maxStatistics)}
 }
 
-// acquire blocks until a request may read. The caller calls release after that. It returns
-// CodeOverloaded when ctx ends, or after statisticsWait.
+// acquire blocks until the request may read. The caller calls release after the read. If ctx ends or
+// statisticsWait has passed, acquire returns CodeOverloaded.
 func (l statisticsLimit) acquire(ctx context.Context) (release func(), err error) {
 	ctx, cancel := context.WithTimeout(ctx, statisticsWait)
 	defer cancel()
@@ -42,8 +42,7 @@ func (l statisticsLimit) acquire(ctx context.Context) (release func(), err error
 	}
 }
 
-// limit returns the handler with the limit. The limit does not include the time in which the client
-// reads the answer.
+// limit returns read with the limit. A request does not count while its client reads the answer.
 func (l statisticsLimit) limit(read func(p *wire.Params) (any, error)) func(p *wire.Params) (any, error) {
 	return func(p *wire.Params) (any, error) {
 		release, err := l.acquire(p.Ctx())

@@ -25,7 +25,7 @@ import (
 // limit is a time limit of these tests.
 const limit = 150 * time.Millisecond
 
-// connection speaks HTTP by hand.
+// connection sends and reads raw HTTP.
 type connection struct {
 	net.Conn
 	t *testing.T
@@ -101,14 +101,14 @@ func TestSlowBodyIsRefusedAndStoresNothing(t *testing.T) {
 		conn.send("POST /api/v1/push HTTP/1.1\r\nHost: x\r\n%s\r\n\r\n1", length)
 		resp := conn.answer()
 		require.Equal(t, http.StatusRequestTimeout, resp.status, name)
-		require.JSONEq(t, `{"error":"the body did not arrive in time: send fewer items a call, or raise http.body_timeout"}`, resp.body)
+		require.JSONEq(t, `{"error":"the body did not arrive in time: send fewer items per call, or raise http.body_timeout"}`, resp.body)
 		conn.closed()
 		require.False(t, f.Reached(), name)
 	}
 }
 
-// A server reads a part of a body that no handler reads. A client cannot keep it busy with that.
-func TestSlowBodyThatNobodyReadsEnds(t *testing.T) {
+// A server reads a part of a body that no handler reads. The time limit applies to this body too.
+func TestASlowBodyThatNoHandlerReadsIsLimited(t *testing.T) {
 	t.Parallel()
 	for _, head := range []string{"POST /nothing", "GET /health", "GET /api/v1/push", "POST /api/v1/lease/x/extend"} {
 		s, _ := apitest.Server(&apitest.Fakes{}, withLimits)
@@ -119,7 +119,7 @@ func TestSlowBodyThatNobodyReadsEnds(t *testing.T) {
 	}
 }
 
-// wait lasts longer than every limit. It returns an error if the client leaves.
+// wait blocks longer than every limit. It returns an error if ctx ends.
 func wait(ctx context.Context) error {
 	timer := time.NewTimer(3 * limit)
 	defer timer.Stop()
@@ -141,9 +141,9 @@ func (v slowPusher) Push(ctx context.Context, items []queue.PushItem) ([]queue.P
 	return v.Pusher.Push(ctx, items)
 }
 
-// The time that a request waits inside the server counts neither as reading nor as writing. A
-// connection that was idle longer than the limits serves further requests.
-func TestLimitsDoNotCountTheTimeBetween(t *testing.T) {
+// The limits do not include the time that a request waits inside the server. A connection that was
+// idle longer than the limits can be used for further requests.
+func TestTimeLimitsExcludeTheWaitInsideTheServer(t *testing.T) {
 	t.Parallel()
 	f := &apitest.Fakes{Pop: func(ctx context.Context, _ *queue.PopRequest) (queue.Delivery, error) {
 		return apitest.OneMessage(), wait(ctx)
@@ -178,7 +178,7 @@ func (r releases) Release(_ context.Context, delivery *queue.Delivery) {
 	r.released <- delivery.LeaseID
 }
 
-// large is a delivery that no socket buffer holds.
+// large returns a delivery that is larger than every socket buffer.
 func large() queue.Delivery {
 	d := apitest.OneMessage()
 	d.Messages[0].Payload = []byte(`"` + strings.Repeat("x", 32<<20) + `"`)
@@ -200,9 +200,9 @@ func TestClientThatStopsReadingLosesItsLease(t *testing.T) {
 	require.Contains(t, c.get("/metrics/prometheus").body, `{route="/api/v1/pop/queue/:queue",status="499"} 1`)
 }
 
-// A stop ends within shutdown_timeout, and without an error, whatever clients send slowly or do not
-// read: answers, bodies that a handler reads, bodies that no handler reads, headers, nothing.
-func TestStalledClientsCannotKeepTheServerFromStopping(t *testing.T) {
+// A stop ends within shutdown_timeout and without an error, even if clients do not read answers, or send
+// headers or bodies slowly, or send nothing.
+func TestStalledClientsDoNotDelayTheStop(t *testing.T) {
 	t.Parallel()
 	t.Run("plain", func(t *testing.T) {
 		t.Parallel()
@@ -233,7 +233,7 @@ func stopWithStalledClients(t *testing.T, config *tls.Config, edit func(*httpapi
 	}
 	slow := c.dial()
 	slow.send("POST /api/v1/push HTTP/1.1\r\nHost: x\r\nContent-Length: 1000\r\nExpect: 100-continue\r\n\r\n")
-	require.Equal(t, http.StatusContinue, slow.answer().status, "the body is under way")
+	require.Equal(t, http.StatusContinue, slow.answer().status, "the server waits for the body")
 	within(t, inside)
 	watch := stopwatch.Start(t)
 	err := s.Shutdown(context.Background())
@@ -273,7 +273,7 @@ func TestConnectionsAreLimited(t *testing.T) {
 	require.Contains(t, first.answer().body, "belfry_http_connections_refused_total 1\n")
 	require.NoError(t, second.Close())
 	require.Eventually(t, func() bool { return c.try("/health").status == http.StatusOK }, 30*time.Second, time.Millisecond,
-		"a closed connection makes room")
+		"after the close of a connection, another connection is accepted")
 }
 
 func TestHeadersAreLimited(t *testing.T) {

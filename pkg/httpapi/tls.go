@@ -18,7 +18,7 @@ const (
 // HasTLS reports whether http.addr serves HTTPS.
 func (c Config) HasTLS() bool { return c.TLSCertFile != "" }
 
-// checkTLS does not read the files: see Server.Listen.
+// checkTLS checks the settings of TLS. It does not read the files; Server.Listen reads them.
 func (c Config) checkTLS() error {
 	var errs []error
 	switch {
@@ -38,7 +38,7 @@ func (c Config) checkTLS() error {
 	return errors.Join(errs...)
 }
 
-// CertificateFiles returns the files of TLS. There are none without HasTLS.
+// CertificateFiles returns the paths of the TLS files. They are empty if HasTLS is false.
 func (c Config) CertificateFiles() certificate.Files {
 	return certificate.Files{Cert: c.TLSCertFile, Key: c.TLSKeyFile, ClientCA: c.TLSClientCAFile, ClientOptional: c.TLSClientAuth == clientOptional}
 }

@@ -39,7 +39,7 @@ func newSecure(t *testing.T) *secure {
 	return f
 }
 
-// use replaces the pair of the server.
+// use replaces the certificate and the key of the server.
 func (f *secure) use(serial int64) {
 	f.t.Helper()
 	pair := f.ca.Pair(f.t, serial, pkix.Name{CommonName: "server"}, time.Now().Add(time.Hour))
@@ -64,9 +64,9 @@ func (f *secure) client(pairs ...testcert.Pair) *tls.Config {
 	return config
 }
 
-// Over TLS the limits hold: a pop waits, a slow body gets 408, and a client that stops reading loses
-// its lease.
-func TestLimitsHoldOverTLS(t *testing.T) {
+// The time limits apply over TLS too: a pop may wait, a slow body gets 408, and a client that stops reading
+// loses its lease.
+func TestTimeLimitsApplyOverTLS(t *testing.T) {
 	t.Parallel()
 	f, leases := newSecure(t), releases{released: make(chan queue.ID, 1)}
 	delivery := apitest.OneMessage()
@@ -86,7 +86,7 @@ func TestLimitsHoldOverTLS(t *testing.T) {
 	require.NoError(t, err)
 	require.NoError(t, resp.Body.Close())
 	require.Equal(t, http.StatusOK, resp.StatusCode)
-	require.Equal(t, "HTTP/1.1", resp.Proto, "the client offers HTTP/2")
+	require.Equal(t, "HTTP/1.1", resp.Proto, "the server uses HTTP/1.1 although the client offers HTTP/2")
 
 	slow := c.dial()
 	slow.send("POST /api/v1/push HTTP/1.1\r\nHost: x\r\nContent-Length: 1000\r\n\r\n1")
@@ -117,14 +117,14 @@ func TestOldTLSAndForeignCAsAreRefused(t *testing.T) {
 	require.Contains(t, c.get("/metrics/prometheus").body, "belfry_tls_certificate_expires_seconds")
 }
 
-// parallelPusher pushes for several callers at a time. The fakes record calls without a lock.
+// parallelPusher is a Pusher for concurrent calls. apitest.Fakes cannot be used, because it records calls without a lock.
 type parallelPusher struct{}
 
 func (parallelPusher) Push(_ context.Context, items []queue.PushItem) ([]queue.PushResult, error) {
 	return make([]queue.PushResult, len(items)), nil
 }
 
-// The pair is replaced while 50 clients push over connections of their own. No push fails.
+// The certificate and its key are replaced while 50 clients push, each over a new connection. No push fails.
 func TestCertificateIsReplacedUnderLoad(t *testing.T) {
 	t.Parallel()
 	f := newSecure(t)
@@ -189,7 +189,7 @@ func TestClientCertificateNamesThePrincipal(t *testing.T) {
 		c := serveTLS(t, s, f.client())
 		pop := func(pairs ...testcert.Pair) (*identity.Principal, error) {
 			config := f.client()
-			if len(pairs) > 0 { // sent whatever CAs the server names
+			if len(pairs) > 0 { // the client sends its certificate even if the server does not name the CA
 				loaded := f.client(pairs...).Certificates[0]
 				config.GetClientCertificate = func(*tls.CertificateRequestInfo) (*tls.Certificate, error) { return &loaded, nil }
 			}
@@ -226,7 +226,7 @@ func TestClientCertificateNamesThePrincipal(t *testing.T) {
 	}
 }
 
-// A connection outlives the certificate of its client. The rights do not.
+// If a client certificate expires, the connection stays open, but the rights end.
 func TestRightsEndWithTheClientCertificate(t *testing.T) {
 	t.Parallel()
 	f := newSecure(t)
@@ -247,8 +247,8 @@ func TestRightsEndWithTheClientCertificate(t *testing.T) {
 	require.Equal(t, http.StatusUnauthorized, c.try("/api/v1/pop/queue/q").status)
 }
 
-// Handshakes that do not end are cut off, and until then they count as connections.
-func TestTrickledHandshakesAreBounded(t *testing.T) {
+// The server closes connections whose handshake does not end. Until then they count as connections.
+func TestSlowHandshakesAreLimited(t *testing.T) {
 	t.Parallel()
 	f := newSecure(t)
 	s, _ := apitest.Server(&apitest.Fakes{}, f.edit, func(cfg *httpapi.Config, _ *httpapi.Deps) { cfg.MaxConnections = 1 })
@@ -258,7 +258,7 @@ func TestTrickledHandshakesAreBounded(t *testing.T) {
 	first := plain.dial()
 	first.send("\x16\x03\x01\x40\x00") // the head of the longest record
 	go first.trickle()
-	require.Error(t, c.try("/health").err, "the handshake counts in http.max_connections")
+	require.Error(t, c.try("/health").err, "a connection in a handshake counts for http.max_connections")
 	first.closed()
 	require.Eventually(t, func() bool { return c.try("/health").status == http.StatusOK }, 30*time.Second, time.Millisecond)
 	require.Contains(t, c.get("/metrics/prometheus").body, "belfry_http_connections_refused_total")
@@ -273,7 +273,7 @@ func TestServerWithUnusableCertificateDoesNotListen(t *testing.T) {
 	require.ErrorContains(t, err, f.key+" (http.tls_key_file)")
 }
 
-// The internal address needs no TLS and serves the probes and the metrics, and nothing else.
+// The internal address serves only probes and metrics, without TLS.
 func TestInternalAddressServesOnlyProbesAndMetrics(t *testing.T) {
 	t.Parallel()
 	f := newSecure(t)
@@ -282,7 +282,7 @@ func TestInternalAddressServesOnlyProbesAndMetrics(t *testing.T) {
 		cfg.InternalAddr, cfg.MaxConnections = "127.0.0.1:0", 1
 	})
 	c := serveTLS(t, s, f.client())
-	c.dial().send("GET /health") // uses the only connection of the main address
+	c.dial().send("GET /health") // uses the only allowed connection of the main address
 	served := 0
 	for _, route := range s.Routes() {
 		got := c.send(route.Method, c.internal+route.Path, "")

@@ -34,8 +34,8 @@ func DefaultConfig() Config {
 	}
 }
 
-// DirectURL returns the DSN that does not lead through a pooler in transaction mode. It
-// serves LISTEN, the migrations and the sequencer.
+// DirectURL returns the DSN that leads directly to Postgres. LISTEN, the migrations and the sequencer use it, because they do not
+// work through a pooler in transaction mode.
 func (c Config) DirectURL() setting.Secret { return cmp.Or(c.ListenURL, c.URL) }
 
 // Validate returns one error that names every invalid value. It accepts an empty URL:
@@ -49,8 +49,8 @@ func (c Config) Validate() error {
 	)
 }
 
-// ParseURL reads a DSN. It ignores white space around it. It refuses options of the driver with which Belfry cannot
-// work, and options of its pool, which have keys of their own. Errors show no part of the DSN.
+// ParseURL reads a DSN. It ignores white space around the DSN. It refuses options of the driver with which Belfry cannot work. It
+// also refuses options of the driver's pool, because the configuration has keys for them. Errors show no part of the DSN.
 func ParseURL(url string) (*pgx.ConnConfig, error) {
 	config, err := pgx.ParseConfig(strings.TrimSpace(url))
 	if err != nil {
@@ -75,14 +75,14 @@ func ParseURL(url string) (*pgx.ConnConfig, error) {
 // quoted matches a part of a DSN in an error of pgx.
 var quoted = regexp.MustCompile(`(?s)".*"`)
 
-// InvalidURL returns why pgx refused a DSN. The error of pgx shows the DSN and hides only passwords
-// that it recognizes. This error shows no part of the DSN.
+// InvalidURL returns why pgx refused a DSN. The error of pgx shows the DSN and hides only passwords that it recognizes. The
+// returned error shows no part of the DSN.
 func InvalidURL(err error) error {
 	text := err.Error()
 	if end := strings.LastIndex(text, "`: "); end >= 0 {
 		text = text[end+len("`: "):]
 	}
-	if strings.HasPrefix(text, "failed to parse as") || strings.HasPrefix(text, "invalid port") { // often a character of the password
+	if strings.HasPrefix(text, "failed to parse as") || strings.HasPrefix(text, "invalid port") { // often because of a character in the password
 		text += ": write it as postgres://user:password@host:5432/name, with characters such as / # ? % @ in the password percent-encoded"
 	}
 	return errors.New(quoted.ReplaceAllString(text, `"***"`))

@@ -41,8 +41,7 @@ const sqlstateNoConnections = "55000"
 var lostTexts = []string{
 	// pgxpool has taken connections that all turned out to be lost, for example while a pooler restarts.
 	"pgxpool: too many failed attempts acquiring connection",
-	// The answer is not in the protocol of Postgres: if Postgres dies, PgBouncer sends its own error after a
-	// part of a message.
+	// The answer breaks the protocol of Postgres. If Postgres dies, PgBouncer sends its own error after a part of a message.
 	" body is invalid ", " body must have length of ", "invalid message length: ", "unknown message type: ",
 }
 
@@ -55,8 +54,8 @@ func SQLState(err error) string {
 	return ""
 }
 
-// Wrap returns err with a code. It returns nil for nil, and an error with a code
-// unchanged. The code depends on the cause and on the SQLSTATE:
+// Wrap returns err with a code. It returns nil if err is nil, and err itself if it already has a code. The code depends on the
+// cause and on the SQLSTATE:
 //
 //   - no connection, for any reason: CodeUnavailable
 //   - 22, 23, 54001: CodeInvalid. The database cannot store the values.
@@ -105,10 +104,10 @@ func wrapState(err error, state string) error {
 	}
 }
 
-// Unreadable reports whether Postgres could not read or write a row. The statement must send no value of
-// a client. The row is corrupt (class XX), or its value is invalid (22) or exceeds a limit (54). Or a file
-// of the database is missing or cannot be read (58P01, 58030). A row with a corrupt transaction id is
-// 58P01, because its status would be in a file that does not exist.
+// Unreadable reports whether Postgres could not read or write a row. Use it only for statements that send no value of a client.
+// It covers these cases: the row is corrupt (class XX), or a value of the row is invalid (22) or exceeds a limit (54). It also
+// covers a file of the database that is missing or cannot be read (58P01, 58030). If the xmin or xmax of a row is corrupt,
+// Postgres looks for the status of that transaction in a file that does not exist, and reports 58P01.
 func Unreadable(err error) bool {
 	state := SQLState(err)
 	return hasClass(state, "XX", "22", "54") || state == "58P01" || state == "58030"
@@ -119,11 +118,11 @@ func hasClass(state string, classes ...string) bool {
 	return slices.ContainsFunc(classes, func(class string) bool { return strings.HasPrefix(state, class) })
 }
 
-// reasons say why the database is unavailable, for the states on which its operator can act.
+// reasons say why the database is unavailable, for the SQLSTATEs whose cause an operator can remove.
 var reasons = map[string]string{
 	sqlstateReadOnly:      " (it is read only)",
 	"28000":               " (it refuses the login of this server)",
-	InsufficientPrivilege: " (it refuses the login of this server)",
+	InsufficientPrivilege: " (it refuses the login of this server)", // 42501 at the connection: the role lacks CONNECT
 	sqlstateNoConnections: " (it accepts no connections)",
 	"28P01":               " (it refuses the password of this server)",
 	"3D000":               " (it does not exist)",
@@ -143,8 +142,8 @@ func unavailable(err error) error {
 	}
 }
 
-// ConnectionLost reports whether err means that the connection failed, was lost or
-// exceeded its time. Then the outcome of the statements sent over it is unknown.
+// ConnectionLost reports whether err means that the connection failed, was lost or exceeded its time. In these cases the outcome
+// of the statements sent over the connection is unknown.
 func ConnectionLost(err error) bool {
 	if err == nil || errors.Is(err, pgx.ErrNoRows) {
 		return false

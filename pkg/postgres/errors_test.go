@@ -51,7 +51,7 @@ func TestWrapChoosesTheCodeBySQLState(t *testing.T) {
 		"54001":                queue.CodeInvalid,     // JSON nested too deeply
 		"08006":                queue.CodeUnavailable, // connection failure
 		"08P01":                queue.CodeUnavailable,
-		"28P01":                queue.CodeUnavailable, // another password: no connection can be had
+		"28P01":                queue.CodeUnavailable, // wrong password: no connection is possible
 		"3D000":                queue.CodeUnavailable, // no such database: it is being restored
 		"53300":                queue.CodeUnavailable, // too many connections
 		"53100":                queue.CodeUnavailable, // disk full
@@ -125,7 +125,7 @@ func TestMessagesShowOnlyWhatTheClientMayKnow(t *testing.T) {
 		require.ErrorAs(t, postgres.Wrap(err), &coded)
 		return coded
 	}
-	require.Contains(t, message(state("22003")).Message, "the value is out of range", "the client can act on it")
+	require.Contains(t, message(state("22003")).Message, "the value is out of range", "the client can correct the value")
 	internal := message(state("42703"))
 	require.Equal(t, "internal error", internal.Message)
 	require.Zero(t, internal.RetryAfter)
@@ -166,7 +166,7 @@ func TestConnectionLostBySQLState(t *testing.T) {
 func TestSQLStateUnwrapsErrors(t *testing.T) {
 	t.Parallel()
 	require.Empty(t, postgres.SQLState(nil))
-	require.Empty(t, postgres.SQLState(errors.New("ERROR: duplicate key (SQLSTATE 23505)")), "the text is not read")
+	require.Empty(t, postgres.SQLState(errors.New("ERROR: duplicate key (SQLSTATE 23505)")), "the text of an error is not read")
 	require.Equal(t, "23505", postgres.SQLState(errors.Join(io.EOF, state("23505"))))
 }
 
@@ -218,8 +218,8 @@ func TestWrapfSaysWhatFailed(t *testing.T) {
 	require.Equal(t, queue.CodeInternal, queue.CodeOf(err))
 }
 
-// Every text is stored, also one with more new characters than the questions of one call tell apart, and one that comes
-// while the database does not answer. JSON keeps its value.
+// Every text becomes storable. The test includes a text with more new characters than one call can ask for, and a text while the
+// database does not answer. JSON keeps its value.
 func TestTextsAreMadeStorable(t *testing.T) {
 	t.Parallel()
 	pool := open(t, config(pgtest.EncodedDatabase(t, "LATIN1")))

@@ -18,7 +18,7 @@ import (
 
 func TestMain(m *testing.M) { pgtest.Main(m) }
 
-// database opens a database without a schema for a test, which then runs beside other tests.
+// database opens a database without a schema for a test, and makes the test parallel.
 func database(t *testing.T) (dsn string) {
 	t.Helper()
 	t.Parallel()
@@ -79,9 +79,8 @@ func unusedAddress(t *testing.T) string {
 	return listener.Addr().String()
 }
 
-// refusing starts a server that refuses every session with a SQLSTATE. If state is
-// empty, the server never answers. refusing returns the address and a channel that
-// receives for each session.
+// refusing starts a server that refuses every session with a SQLSTATE. If state is empty, the server never answers. refusing
+// returns the address and a channel that receives a value for each session.
 func refusing(t *testing.T, state string) (address string, sessions <-chan struct{}) {
 	t.Helper()
 	listener, err := new(net.ListenConfig).Listen(t.Context(), "tcp", "127.0.0.1:0")
@@ -120,7 +119,7 @@ func refuse(conn net.Conn, state string) {
 	_ = backend.Flush()
 }
 
-// requireLoss waits for the signal.
+// requireLoss waits for a signal of Losses.
 func requireLoss(t *testing.T, pool *postgres.Pool) {
 	t.Helper()
 	select {
@@ -167,10 +166,10 @@ func TestSessionEndedInMidStatementIsReported(t *testing.T) {
 	require.True(t, postgres.ConnectionLost(err))
 	requireLoss(t, pool)
 	require.True(t, pool.TakeBroken())
-	require.False(t, pool.TakeBroken(), "none broke since the previous call")
+	require.False(t, pool.TakeBroken(), "no connection broke since the previous call")
 }
 
-// A loss of either of two related pools is reported once.
+// A loss in one of two related pools is reported once.
 func TestRelatedPoolsShareTheirLosses(t *testing.T) {
 	dsn := database(t)
 	pool := open(t, config(dsn))

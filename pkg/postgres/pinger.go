@@ -8,14 +8,13 @@ import (
 	"github.com/jackc/pgx/v5/pgconn"
 )
 
-// Pinger asks over a connection of its own whether the database answers. So a pool whose connections
-// are all in use does not delay a ping. The Pinger connects at the first ping, and sends nothing
-// between pings. Its methods are safe for concurrent use.
+// Pinger asks over a separate connection whether the database answers. So a pool whose connections are all in use does not delay
+// a ping. The Pinger connects at the first ping, and sends nothing between pings. Its methods are safe for concurrent use.
 type Pinger struct {
 	config *pgconn.Config
 	// turn holds one element during a ping.
 	turn chan struct{}
-	conn *pgconn.PgConn // during a turn; nil while there is no connection
+	conn *pgconn.PgConn // used only during a ping; nil while there is no connection
 }
 
 // NewPinger returns a Pinger for database.url. Close releases it. An error means that the URL is invalid.
@@ -31,8 +30,8 @@ func NewPinger(cfg Config, applicationName string) (*Pinger, error) {
 	return &Pinger{config: config, turn: make(chan struct{}, 1)}, nil
 }
 
-// Ping returns nil when the database answers, and an error when it does not answer before ctx ends. Pings
-// wait for each other.
+// Ping returns nil when the database answers, and an error when it does not answer before ctx ends. Concurrent pings run one
+// after the other.
 func (p *Pinger) Ping(ctx context.Context) error {
 	select {
 	case p.turn <- struct{}{}:
@@ -51,8 +50,8 @@ func (p *Pinger) Ping(ctx context.Context) error {
 	return p.ping(ctx)
 }
 
-// pingOpen pings over a connection of an earlier ping. It leaves half of the time for a new connection,
-// because a connection whose other end is gone can be silent.
+// pingOpen pings over a connection of an earlier ping. It leaves half of the time for a new connection, because a broken
+// connection may never answer.
 func (p *Pinger) pingOpen(ctx context.Context) error {
 	if deadline, ok := ctx.Deadline(); ok {
 		var cancel context.CancelFunc

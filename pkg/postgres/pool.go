@@ -19,8 +19,8 @@ import (
 )
 
 const (
-	// closeTimeout is how long a connection that broke during a statement stays open,
-	// so that a Postgres that can still read from it ends the statement.
+	// closeTimeout is how long a connection that broke during a statement stays open. If Postgres can still read from the
+	// connection, Postgres ends the statement in this time.
 	closeTimeout = time.Second
 	// pingAfter is the idle time after which a connection is pinged before use.
 	pingAfter = time.Second
@@ -30,7 +30,7 @@ const (
 type Pool struct {
 	*pgxpool.Pool
 	requestTimeout time.Duration
-	// closing ends with Close, by close.
+	// closing is a context that ends when Close is called. close ends it.
 	closing context.Context
 	close   context.CancelFunc
 	*losses
@@ -42,14 +42,14 @@ type Pool struct {
 	detected          bool // under detectMu: a connection has reached Postgres
 }
 
-// Open returns a pool that keeps warm connections open, used or not. It does not wait for a
-// connection: see Wait. Close releases the pool. An error means that the URL is invalid.
+// Open returns a pool that always keeps the given number of connections open (warm). It does not wait for a connection: see Wait.
+// Close releases the pool. An error means that the URL is invalid.
 func Open(ctx context.Context, cfg Config, applicationName string, warm int32) (*Pool, error) {
 	return open(ctx, cfg, applicationName, warm, &losses{opened: time.Now(), signal: events.NewSignal()})
 }
 
-// OpenRelated is Open for one more pool of the same database. Both pools have the same
-// Losses and TakeBroken, and RetireConnections of one retires the connections of both.
+// OpenRelated is like Open, for one more pool of the same database. Both pools share Losses, TakeBroken, RetireConnections and
+// DoubtConnections.
 func (p *Pool) OpenRelated(ctx context.Context, cfg Config, applicationName string, warm int32) (*Pool, error) {
 	return open(ctx, cfg, applicationName, warm, p.losses)
 }
@@ -86,7 +86,7 @@ func open(ctx context.Context, cfg Config, applicationName string, warm int32, s
 		return false
 	}
 	pc.PrepareConn = func(_ context.Context, conn *pgx.Conn) (bool, error) {
-		_ = Confirmed(conn) // a commit of its last user is no concern of the next one
+		_ = Confirmed(conn) // drops the warning of a commit of the previous user
 		return !p.isRetired(conn), nil
 	}
 	p.Pool, err = pgxpool.NewWithConfig(ctx, pc)
@@ -103,8 +103,8 @@ func (p *Pool) Close() {
 	p.Pool.Close()
 }
 
-// test pings a connection that was idle for pingAfter, or that was not pinged since DoubtConnections. If it does not
-// answer, all connections are retired before test returns: the cause may have left others silent, and each ping of a
+// test pings a connection that was idle for pingAfter, or that was not pinged since DoubtConnections. If the connection does not
+// answer, test retires all connections before it returns. Other connections may be silent for the same reason, and each ping of a
 // silent connection takes half of the time of a request.
 func (p *Pool) test(ctx context.Context, conn *pgx.Conn, idle time.Duration) {
 	if p.isRetired(conn) || idle <= pingAfter && !p.isDoubted(conn) {
@@ -114,7 +114,7 @@ func (p *Pool) test(ctx context.Context, conn *pgx.Conn, idle time.Duration) {
 	if deadline, ok := ctx.Deadline(); ok && deadline.Before(until) {
 		until = deadline
 	}
-	// A client that leaves does not cost the connection.
+	// The ping continues if the client leaves, so that the connection is not lost.
 	ctx, cancel := context.WithDeadline(context.WithoutCancel(ctx), until)
 	defer cancel()
 	conn.PgConn().CustomData()[testedKey] = p.now()
@@ -124,8 +124,8 @@ func (p *Pool) test(ctx context.Context, conn *pgx.Conn, idle time.Duration) {
 	}
 }
 
-// configure sets or checks the settings of a new connection, within the request timeout. pgxpool sets no limit, and a
-// connection that is silent here would keep its place in the pool for ever.
+// configure sets or checks the settings of a new connection, within the request timeout. pgxpool sets no time limit, so without
+// this limit a silent connection would keep its place in the pool for ever.
 func (p *Pool) configure(ctx context.Context, conn *pgx.Conn) error {
 	ctx, cancel := p.Bounded(ctx)
 	defer cancel()
@@ -140,40 +140,37 @@ func (p *Pool) configure(ctx context.Context, conn *pgx.Conn) error {
 	if err := applySettings(ctx, conn); err != nil {
 		return err
 	}
-	// Abandoned work must not keep its locks: neither a running statement nor a
-	// transaction whose connection is silent.
+	// These timeouts end abandoned work, so that it does not keep its locks: a running statement, and a transaction whose
+	// connection is silent.
 	timeouts := fmt.Sprintf(";\nSET statement_timeout = %[1]d;\nSET idle_in_transaction_session_timeout = %[1]d", p.requestTimeout.Milliseconds())
 	_, err := conn.PgConn().Exec(ctx, planSettings+timeouts).ReadAll()
 	return err
 }
 
-// beforeClose reports a connection that broke. A connection that the pool closes by
-// itself is still open here.
+// beforeClose reports a connection that broke. If the pool closes a connection that works, the connection is still open here.
 func (p *Pool) beforeClose(conn *pgx.Conn) {
 	switch {
 	case conn.IsClosed():
 		p.ReportBrokenConnection()
-		p.RetireConnections() // also those of the other pool: they lead to the same database
-		// If the connection is silent, pgx takes up to 15 s to close it, and the
-		// connection keeps its place in the pool meanwhile.
+		p.RetireConnections() // also the connections of related pools, which lead to the same database
+		// If the connection is silent, pgx takes up to 15 s to close it, and the connection keeps its place in the pool until then.
 		time.AfterFunc(closeTimeout, func() { _ = conn.PgConn().Conn().Close() })
 	case p.isRetired(conn):
-		// Close the socket only: a regular close could block and keep the place in the pool.
+		// Close only the socket, because a regular close could block and keep the place in the pool.
 		_ = conn.PgConn().Conn().Close()
 	}
 }
 
-// RequestTimeout returns the request timeout. In session mode Postgres ends each statement after it.
+// RequestTimeout returns the request timeout. Without a pooler in transaction mode, Postgres ends each statement after this time.
 func (p *Pool) RequestTimeout() time.Duration { return p.requestTimeout }
 
-// Bounded returns a context for the database work of one request. It ends after the
-// request timeout. It does not end when the client disconnects, because cutting off a
-// statement costs its connection and leaves its outcome unknown.
+// Bounded returns a context for the database work of one request. It ends after the request timeout. It does not end when the
+// client disconnects, because a canceled statement loses its connection, and its outcome is unknown.
 func (p *Pool) Bounded(ctx context.Context) (context.Context, context.CancelFunc) {
 	return context.WithTimeout(context.WithoutCancel(ctx), p.requestTimeout)
 }
 
-// losses is what related pools share.
+// losses is the state that related pools share.
 type losses struct {
 	opened     time.Time
 	signal     events.Signal
@@ -186,13 +183,12 @@ type losses struct {
 // does not change it.
 func (l *losses) now() time.Duration { return time.Since(l.opened) }
 
-// Losses returns a channel that receives after a connection was lost, and after
-// SignalLoss. The last commits over that connection may lack the work that follows a
-// commit. One signal may stand for several losses.
+// Losses returns a channel that receives after a connection was lost, and after SignalLoss. The wakes after the last commits over
+// that connection may not have run. One value may be sent for several losses.
 func (l *losses) Losses() <-chan struct{} { return l.signal }
 
-// ReportBrokenConnection signals a loss and makes TakeBroken return true. A connection of this
-// instance, or of an instance that died, broke: no wake may have followed its last commits.
+// ReportBrokenConnection signals a loss and makes TakeBroken return true. Call it if a connection of this instance, or of an
+// instance that died, broke. The wakes after the last commits over this connection may not have run.
 func (l *losses) ReportBrokenConnection() {
 	l.broken.Store(true)
 	l.SignalLoss()
@@ -209,19 +205,19 @@ func (l *losses) SignalLoss() { l.signal.Set() }
 // Work that is under way over such a connection continues.
 func (l *losses) RetireConnections() { l.allRetired.Store(int64(l.now())) }
 
-// DoubtConnections makes the related pools ping each connection that exists now before it is used again. The caller
-// has lost another connection, such as the one that listens, and the cause may concern these as well.
+// DoubtConnections makes the related pools ping each connection that exists now before the connection is used again. Call it
+// after the loss of another connection, such as the connection of the listener. The cause may affect the pools too.
 func (l *losses) DoubtConnections() { l.allDoubted.Store(int64(l.now())) }
 
 const (
 	// sqlstateReadOnly is the SQLSTATE of a write to a read-only Postgres.
 	sqlstateReadOnly = "25006"
-	// readOnlyAge is the least age of a connection for sqlstateReadOnly to mean that
-	// the primary was replaced. A younger connection leads to the current Postgres.
+	// If a connection of at least readOnlyAge gets sqlstateReadOnly, the primary was replaced. A younger connection leads to the
+	// current Postgres.
 	readOnlyAge = time.Second
-	// connectedKey is where a connection keeps the time of its start, as now returns it.
+	// connectedKey is the key under which a connection keeps the time of its start, as now returns it.
 	connectedKey = "belfry.connected"
-	// testedKey is where it keeps the time of its latest ping.
+	// testedKey is the key under which a connection keeps the time of its latest ping.
 	testedKey = "belfry.tested"
 )
 
@@ -231,9 +227,8 @@ func connectedAt(conn *pgconn.PgConn) time.Duration {
 	return after
 }
 
-// isDemoted reports whether conn must be closed because its Postgres was the primary
-// and is read only now. The promotion of a standby need not end the connections to the
-// old primary. If conn is demoted, isDemoted retires all connections.
+// isDemoted reports whether conn must be closed because its Postgres was the primary and is read only now. When a standby is
+// promoted, the connections to the old primary may stay open. If conn is demoted, isDemoted retires all connections.
 func (p *Pool) isDemoted(conn *pgconn.PgConn, refused *pgconn.PgError) bool {
 	if refused.Code != sqlstateReadOnly || p.now()-connectedAt(conn) < readOnlyAge {
 		return false
@@ -255,23 +250,23 @@ func (p *Pool) isDoubted(conn *pgx.Conn) bool {
 
 var sqlConfirm = sql.Query("postgres/confirm")
 
-// unconfirmedKey is where a connection keeps that a commit was not confirmed.
+// unconfirmedKey is the key under which a connection records that a commit was not confirmed.
 const unconfirmedKey = "belfry.unconfirmed"
 
 var errUnconfirmed = errors.New("the wait for the synchronous standbys was canceled after the commit")
 
-// noteUnconfirmed is an OnNotice: it notes the warning of a commit whose wait for the synchronous standbys was
-// canceled, by a timeout or an administrator. Postgres reports such a commit as done. The warning is in the language
-// of the server and has no SQLSTATE of its own, so the name of the function that waits tells it apart.
+// noteUnconfirmed is an OnNotice callback. It records a commit whose wait for the synchronous standbys was canceled, by a timeout
+// or an administrator. Postgres reports such a commit as done, with a warning. The text of the warning is in the language of the
+// server, and it has no specific SQLSTATE. So noteUnconfirmed recognizes it by the name of the function that waits.
 func noteUnconfirmed(conn *pgconn.PgConn, notice *pgconn.Notice) {
 	if notice.Routine == "SyncRepWaitForLSN" {
 		conn.CustomData()[unconfirmedKey] = true
 	}
 }
 
-// Confirmed returns CodeUnavailable if a commit on conn was not confirmed by the synchronous standbys, since conn was
-// taken from its pool or since the previous call: the commit is visible, and a failover may lose it. Call it before a
-// commit is acknowledged.
+// Confirmed returns CodeUnavailable if the synchronous standbys did not confirm a commit on conn. It covers the commits since
+// conn was taken from its pool, or since the previous call. Such a commit is visible, but a failover may lose it. Call Confirmed
+// before a commit is acknowledged.
 func Confirmed(conn *pgx.Conn) error {
 	data := conn.PgConn().CustomData()
 	if data[unconfirmedKey] == nil {
@@ -300,10 +295,9 @@ func (p *Pool) Confirm(ctx context.Context) error {
 	return Wrapf(Confirm(ctx, conn.Conn()), "waiting until a change is safe")
 }
 
-// Confirm waits until the disk and the synchronous standbys have everything that conn can see. Call it before an
-// answer that relies on what another transaction has stored: that transaction may still wait for the standbys, or have
-// been canceled while it waited. No transaction may be open on conn. It returns errors of Postgres unchanged, and
-// CodeUnavailable.
+// Confirm waits until the disk and the synchronous standbys have everything that conn can see. Call it before an answer that
+// relies on data of another transaction. That transaction may still wait for the standbys, or its wait may have been canceled. No
+// transaction may be open on conn. Confirm returns errors of Postgres unchanged, and CodeUnavailable.
 func Confirm(ctx context.Context, conn *pgx.Conn) error {
 	if err := conn.QueryRow(ctx, sqlConfirm).Scan(nil); err != nil {
 		return err

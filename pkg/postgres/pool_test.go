@@ -19,7 +19,7 @@ func TestEverySessionHasTheSettings(t *testing.T) {
 	pgtest.Set(t, dsn, pgtest.ForeignSettings())
 	pool := open(t, config(dsn, func(c *postgres.Config) { c.RequestTimeout = 7 * time.Second }))
 	var conns []*pgxpool.Conn
-	for range 3 { // every new session has the settings, not only the first
+	for range 3 { // every new session has the settings, not only the first session
 		conn, err := pool.Acquire(soon(t))
 		require.NoError(t, err)
 		defer conn.Release()
@@ -101,7 +101,7 @@ func TestBoundedOutlivesTheClientButNotTheTimeout(t *testing.T) {
 
 	ctx, cancel = pool.Bounded(t.Context())
 	cancel()
-	require.Equal(t, context.Canceled, ctx.Err(), "cancel releases it")
+	require.Equal(t, context.Canceled, ctx.Err(), "cancel ends the context")
 }
 
 func TestUnreadableURLIsAnErrorWithoutThePassword(t *testing.T) {
@@ -143,8 +143,8 @@ func TestDurableSynchronousCommitIsKept(t *testing.T) {
 	}
 }
 
-// If detection misses a pooler in transaction mode, a missing prepared statement reveals
-// it. After that the pool prepares no statements.
+// If the pool does not detect a pooler in transaction mode, a missing prepared statement reveals the pooler. After that the pool
+// prepares no statements.
 func TestAMissingPreparedStatementRevealsAPooler(t *testing.T) {
 	pool := open(t, config(database(t), func(c *postgres.Config) { c.PoolSize = 1 }))
 	ask := func() (int, error) {
@@ -185,7 +185,7 @@ func newPinger(t *testing.T, dsn string) *postgres.Pinger {
 
 // A pool without a free connection does not delay a ping. All pings use one connection, and replace it
 // when it is lost.
-func TestPingerHasAConnectionOfItsOwn(t *testing.T) {
+func TestPingerHasASeparateConnection(t *testing.T) {
 	t.Parallel()
 	dsn := pgtest.Database(t)
 	pool := open(t, config(dsn, func(cfg *postgres.Config) { cfg.PoolSize = 1 }))
@@ -227,9 +227,8 @@ func TestPingOfAnAbsentDatabaseFails(t *testing.T) {
 	require.ErrorContains(t, err, "database.url")
 }
 
-// When a primary becomes read only, the pool that notices and its related pools retire
-// all connections to it. A connection younger than readOnlyAge does not retire
-// anything: a new connection would lead to the same Postgres.
+// When a primary becomes read only, the pool that notices and its related pools retire all connections to it. A connection
+// younger than readOnlyAge causes no retirement, because a new connection would lead to the same Postgres.
 func TestConnectionsToAReadOnlyPrimaryAreRetired(t *testing.T) {
 	dsn := database(t)
 	pool := open(t, config(dsn))

@@ -15,8 +15,8 @@ import (
 )
 
 const (
-	// poolerProbes is the most connections that probe for a pooler. Several are needed: one address
-	// may lead to several poolers, and other programs use the sessions at the same time.
+	// poolerProbes is the maximum number of connections that probe for a pooler. Several connections are needed, because one
+	// address may lead to several poolers, and other programs use the sessions at the same time.
 	poolerProbes = 12
 	// sessionTimeout is how long a probe waits for a session. maxSessionTimeouts is how
 	// many probes may wait that long.
@@ -26,26 +26,25 @@ const (
 	detectTimeout = 30 * time.Second
 )
 
-// ErrTransactionPooled is returned where a session of its own is needed and a pooler in
-// transaction mode prevents it.
+// ErrTransactionPooled means that an operation needs a session that no other program uses, and a pooler in transaction mode
+// prevents this.
 var ErrTransactionPooled = errors.New("a pooler in transaction mode is between here and Postgres, so no session stays with its connection: " +
 	"set database.listen_url to a URL that reaches Postgres directly, or through a pool in session mode")
 
 var sqlBackendPID = sql.Query("postgres/backend_pid")
 
-// TransactionPooled reports whether a pooler in transaction mode is between conn and Postgres. Then
-// each transaction runs in any free session, and session settings and session locks affect other
-// programs. conn must be in no transaction. Nothing is changed in the sessions.
+// TransactionPooled reports whether a pooler in transaction mode is between conn and Postgres. Behind such a pooler, each
+// transaction runs in any free session, and session settings and session locks affect other programs. conn must be in no
+// transaction. TransactionPooled changes nothing in the sessions.
 //
 // It works as follows:
 //
-//  1. A pooler invents the process number that a new connection receives, because it needs one to
-//     forward cancel requests. Postgres sends the real number. If the number is real, one round
-//     trip suffices.
+//  1. A pooler invents the process number that a new connection receives, because it needs a number to forward cancel requests.
+//     Postgres sends the real number. If the number is real, one round trip suffices.
 //  2. Otherwise other connections begin transactions, one after the other. In transaction mode such
 //     a transaction gets the session of conn, or conn moves to another session.
 //
-// The end of ctx ends it with an error.
+// If ctx ends, it returns an error.
 func TransactionPooled(ctx context.Context, conn *pgx.Conn) (bool, error) {
 	session, err := backendPID(ctx, conn, "")
 	if err != nil || session == conn.PgConn().PID() {
@@ -85,7 +84,7 @@ func probePooler(ctx context.Context, conn *pgx.Conn, session uint32, config *pg
 	switch {
 	case ctx.Err() != nil, err != nil && waiting.Err() == nil:
 		return false, false, err
-	case err != nil: // no session is free; in session mode conn keeps its own
+	case err != nil: // no session is free, but conn may have moved to another session
 		found, err = hasMoved(ctx, conn, session)
 		return found, true, err
 	}
@@ -98,7 +97,7 @@ func probePooler(ctx context.Context, conn *pgx.Conn, session uint32, config *pg
 	if _, err := other.PgConn().Exec(ctx, "ROLLBACK").ReadAll(); err != nil || found {
 		return found, false, err
 	}
-	found, err = hasMoved(ctx, conn, session) // a pooler hands out the session returned last
+	found, err = hasMoved(ctx, conn, session) // a pooler hands out the session that was returned last, so conn may move now
 	return found, false, err
 }
 
@@ -108,8 +107,7 @@ func hasMoved(ctx context.Context, conn *pgx.Conn, session uint32) (bool, error)
 	return err == nil && now != session, err
 }
 
-// backendPID runs the statement first, if any, and returns the number of the process
-// that serves conn.
+// backendPID returns the number of the process that serves conn. If first is not empty, it runs this statement before.
 func backendPID(ctx context.Context, conn *pgx.Conn, first string) (uint32, error) {
 	results, err := conn.PgConn().Exec(ctx, first+";\n"+sqlBackendPID).ReadAll()
 	if err != nil {
@@ -122,9 +120,8 @@ func backendPID(ctx context.Context, conn *pgx.Conn, first string) (uint32, erro
 	return uint32(pid), err
 }
 
-// detectPooler finds out, once, how the connections of the pool reach Postgres. It
-// adapts config to a pooler in transaction mode. It blocks for at most detectTimeout, or until Close.
-// Other connections that start meanwhile wait for it.
+// detectPooler finds out, once, how the connections of the pool reach Postgres. It adapts config to a pooler in transaction mode.
+// It blocks for at most detectTimeout, or until Close. Other connections that start at the same time wait for the result.
 func (p *Pool) detectPooler(ctx context.Context, config *pgx.ConnConfig) error {
 	p.detectMu.Lock()
 	defer p.detectMu.Unlock()
@@ -145,7 +142,7 @@ func (p *Pool) detectPooler(ctx context.Context, config *pgx.ConnConfig) error {
 		p.detected = true
 	}
 	if p.TransactionPooled() {
-		// A prepared statement would stay behind in a shared session.
+		// A prepared statement would remain in a shared session.
 		if config.DefaultQueryExecMode == pgx.QueryExecModeCacheStatement {
 			config.DefaultQueryExecMode = pgx.QueryExecModeCacheDescribe
 		}
@@ -158,9 +155,9 @@ func (p *Pool) detectPooler(ctx context.Context, config *pgx.ConnConfig) error {
 	return nil
 }
 
-// revealsPooler reports whether an error of Postgres reveals a pooler in transaction mode that
-// detectPooler missed: a prepared statement does not exist, or exists although the connection did
-// not prepare it. Then the connection must be closed. Its end also retires the older connections.
+// revealsPooler reports whether an error of Postgres reveals a pooler in transaction mode that detectPooler missed: a prepared
+// statement does not exist, or exists although the connection did not prepare it. In that case the connection must be closed. The
+// close also retires the older connections.
 func (p *Pool) revealsPooler(err *pgconn.PgError) bool {
 	if !isPreparedElsewhere(err.Code) {
 		return false
@@ -169,8 +166,7 @@ func (p *Pool) revealsPooler(err *pgconn.PgError) bool {
 	return true
 }
 
-// isPreparedElsewhere reports whether a SQLSTATE means that a statement was prepared in
-// another session than the one that runs it.
+// isPreparedElsewhere reports whether a SQLSTATE means that a statement runs in a session in which it was not prepared.
 func isPreparedElsewhere(state string) bool { return state == "26000" || state == "42P05" }
 
 // TransactionPooled reports whether new connections lead through a pooler in transaction mode.

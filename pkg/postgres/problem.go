@@ -22,15 +22,15 @@ var (
 	sqlMissing    = sql.Query("postgres/missing_rights")
 )
 
-// oldestMajor is the oldest major version of Postgres that has what the schema needs.
+// oldestMajor is the oldest major version of Postgres with all features that the schema needs.
 const oldestMajor = 14
 
-// Problem is why the server cannot start with a database, and what an operator must change. Its text has
-// no SQLSTATE. Unwrap returns the error of Postgres, or nil.
+// Problem says why the server cannot start with a database, and what an operator must change. Its text has no SQLSTATE. Unwrap
+// returns the error of Postgres, or nil.
 type Problem struct {
 	text  string
 	cause error
-	// passes: waiting can help.
+	// passes: the problem may pass without a change, so waiting can help.
 	passes bool
 }
 
@@ -82,8 +82,9 @@ const DirectKeys = "database.url (database.listen_url when it is set)"
 // connectTimeout bounds Connect if the URL has no connect_timeout.
 const connectTimeout = 10 * time.Second
 
-// Connect opens a connection. It blocks for at most connect_timeout of the URL for each address, or for ten seconds
-// in all. Its error says what to change, and has no password. key is the setting with the URL.
+// Connect opens a connection. It blocks for at most connect_timeout of the URL for each address. If the URL has no
+// connect_timeout, it blocks for at most ten seconds in total. Its error says what to change, and has no password. key is the
+// setting with the URL.
 func Connect(ctx context.Context, cc *pgx.ConnConfig, key string) (*pgx.Conn, error) {
 	bounded := ctx
 	if cc.ConnectTimeout == 0 {
@@ -126,8 +127,8 @@ type querier interface {
 	QueryRow(ctx context.Context, query string, args ...any) pgx.Row
 }
 
-// Explain returns a Problem for a statement of the start that Postgres refused because a right is missing or
-// because nothing may be written. It asks conn for the details. It returns every other error as it is.
+// Explain returns a Problem for a statement of the start that Postgres refused because a right is missing or because nothing may
+// be written. It asks conn for the details. It returns every other error unchanged.
 func Explain(ctx context.Context, conn querier, err error) error {
 	var known *Problem
 	var pg *pgconn.PgError
@@ -136,14 +137,14 @@ func Explain(ctx context.Context, conn querier, err error) error {
 	}
 	f, asked := askFacts(ctx, conn)
 	if asked != nil {
-		return fmt.Errorf("%w (asking why failed: %w)", err, asked)
+		return fmt.Errorf("%w (the query for the reason failed: %w)", err, asked)
 	}
 	if pg.Code == sqlstateReadOnly {
 		return f.readOnly(err)
 	}
 	missing, asked := MissingRights(ctx, conn)
 	if asked != nil {
-		return fmt.Errorf("%w (asking why failed: %w)", err, asked)
+		return fmt.Errorf("%w (the query for the reason failed: %w)", err, asked)
 	}
 	var text string
 	switch {
@@ -172,8 +173,8 @@ func CheckRights(ctx context.Context, conn querier) error {
 	return &Problem{text: f.grants(missing)}
 }
 
-// MissingRights returns what the role of conn lacks to serve with the schema, each as the middle of a GRANT, such as
-// "SELECT ON belfry.queue". Without a schema nothing is missing.
+// MissingRights returns the rights on the schema that a server needs and the role of conn lacks. Each is the middle part of a
+// GRANT, such as "SELECT ON belfry.queue". If the schema does not exist, no right is missing.
 func MissingRights(ctx context.Context, conn querier) ([]string, error) {
 	rows, err := conn.Query(ctx, sqlMissing)
 	if err != nil {
@@ -236,8 +237,7 @@ func (f *facts) readOnly(cause error) *Problem {
 	}
 }
 
-// writable returns the command that makes sessions writable again, by the source of the setting as pg_settings
-// names it.
+// writable returns the command that makes sessions writable again. source is the source of the setting in pg_settings.
 func writable(source, role, database string) string {
 	const setting = "default_transaction_read_only"
 	switch source {
@@ -254,8 +254,8 @@ func writable(source, role, database string) string {
 	}
 }
 
-// checkVersion returns a Problem if the server of a connection is too old. The version is what the server
-// says when the session begins, such as "15.4 (Debian 15.4-1)". An unknown form is accepted.
+// checkVersion returns a Problem if the server of a connection is too old. version is the text that the server sends when the
+// session begins, such as "15.4 (Debian 15.4-1)". A text of an unknown form is accepted.
 func checkVersion(version string) error {
 	number := version[:len(version)-len(strings.TrimLeft(version, "0123456789"))]
 	major, err := strconv.Atoi(number)

@@ -42,8 +42,8 @@ func (p *Pool) InTransaction(ctx context.Context, do func(ctx context.Context, t
 	return pgx.BeginFunc(ctx, p, func(tx pgx.Tx) error { return do(ctx, tx) })
 }
 
-// CheckEpoch returns CodeUnavailable if the database is no longer in the given epoch. The
-// statements that ran with ids of that epoch then changed nothing.
+// CheckEpoch returns CodeUnavailable if the database is no longer in the given epoch. In that case, statements with ids of that
+// epoch changed nothing.
 func (p *Pool) CheckEpoch(ctx context.Context, epoch int64) error {
 	var now int64
 	if err := p.ScanRow(ctx, []any{&now}, sqlEpoch); err != nil {
@@ -67,7 +67,7 @@ func (s *Seconds) ScanFloat64(v pgtype.Float8) error {
 	return nil
 }
 
-// Wrapf is Wrap for an error that says what failed: the formatted text. It returns nil for nil.
+// Wrapf is like Wrap, and puts the formatted text before the error to say what failed. It returns nil if err is nil.
 func Wrapf(err error, format string, args ...any) error {
 	if err == nil {
 		return nil
@@ -91,14 +91,14 @@ func LikePatterns(patterns []string) []string {
 var likeEscaper = strings.NewReplacer(`\`, `\\`, "%", `\%`, "_", `\_`, "*", "%")
 
 const (
-	// rowOverhead is about how many bytes a row takes in memory and in JSON besides its columns.
+	// rowOverhead is an estimate of the bytes that a row takes in memory and in JSON besides its columns.
 	rowOverhead = 512
-	// firstRows is how many rows of a page are read first. Their size says how many more fit.
+	// firstRows is the number of rows of a page that are read first. From their size, ReadPage computes how many more rows fit.
 	firstRows = 16
 )
 
-// Query is that of pgxpool. If ctx has a reservation (see pkg/process/inflight), each row counts as the answer of its request
-// when it arrives. Without room the rows end with CodeOverloaded.
+// Query is Query of pgxpool. If ctx has a reservation (see pkg/process/inflight), each row that arrives counts as part of the
+// answer of the request. If too little memory is left, the rows end with CodeOverloaded.
 func (p *Pool) Query(ctx context.Context, query string, args ...any) (pgx.Rows, error) {
 	rows, err := p.Pool.Query(ctx, query, args...)
 	if memory := inflight.From(ctx); memory != nil {
@@ -107,7 +107,7 @@ func (p *Pool) Query(ctx context.Context, query string, args ...any) (pgx.Rows, 
 	return rows, err
 }
 
-// QueryRow is that of pgxpool, and counts the row as Query does.
+// QueryRow is QueryRow of pgxpool. It counts the row like Query.
 func (p *Pool) QueryRow(ctx context.Context, query string, args ...any) pgx.Row {
 	memory := inflight.From(ctx)
 	if memory == nil {
@@ -124,7 +124,7 @@ type meteredRows struct {
 	full   bool
 }
 
-// Next returns false if the memory for the row is not available. Then it discards the other rows.
+// If no memory is left for the row, Next discards the other rows and returns false.
 func (r *meteredRows) Next() bool {
 	if r.full || !r.Rows.Next() {
 		return false
@@ -147,7 +147,7 @@ func (r *meteredRows) Err() error {
 	return r.Rows.Err()
 }
 
-// firstRow is a pgx.Row.
+// firstRow is a pgx.Row that reads the first of its rows.
 type firstRow struct{ rows pgx.Rows }
 
 // Scan reads the row, or returns pgx.ErrNoRows.
@@ -167,10 +167,10 @@ func (r firstRow) Scan(dest ...any) error {
 }
 
 // ReadPage reads a page of a list whose rows may be large. The page has at most limit rows, and not more bytes than the
-// reservation of ctx allows, but at least one row. cut: it has fewer rows than limit because of its bytes.
+// reservation of ctx allows, but at least one row. cut reports whether it has fewer rows than limit because of its bytes.
 //
-// ask queries the next n rows after last, which is nil at the beginning of the page. It may use Pool.Query, whose error
-// the rows return. Errors: CodeOverloaded if no memory is left, and the errors of ask and read.
+// ask queries the next n rows after last, which is nil at the beginning of the page. ask may ignore the error of Pool.Query,
+// because the rows return the error. Errors: CodeOverloaded if no memory is left, and the errors of ask and read.
 func ReadPage[Row any](ctx context.Context, limit int64, ask func(n int64, last *Row) pgx.Rows, read pgx.RowToFunc[Row]) (page []Row, cut bool, err error) {
 	memory := inflight.From(ctx)
 	if memory == nil {
@@ -194,7 +194,7 @@ func ReadPage[Row any](ctx context.Context, limit int64, ask func(n int64, last 
 	}
 }
 
-// appendRows appends rows to a page until its memory is used up. It closes them.
+// appendRows appends rows to a page until its memory is used up. It closes rows.
 func appendRows[Row any](memory *inflight.Reservation, page *[]Row, rows pgx.Rows, read pgx.RowToFunc[Row]) (cut bool, err error) {
 	defer rows.Close()
 	for rows.Next() {

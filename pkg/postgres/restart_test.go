@@ -89,7 +89,7 @@ func wrongPassword(t *testing.T, cluster *devdb.Cluster) {
 	require.Zero(t, logs.Len())
 }
 
-// A database is in these states while it is restored or renamed.
+// A database refuses connections in these ways while an operator restores or renames it.
 func closedToAll(t *testing.T, cluster *devdb.Cluster) {
 	require.NoError(t, cluster.CreateDatabase(soon(t), "closed"))
 	admin, err := pgx.Connect(soon(t), cluster.URL("postgres"))
@@ -123,8 +123,8 @@ func killed(t *testing.T, cluster *devdb.Cluster) {
 	require.NoError(t, pool.Ping(soon(t)))
 }
 
-// All connections fall silent at the same time. The first request that notices uses up
-// its whole time. The next requests do not.
+// All connections fall silent at the same time. The first request that notices this uses up its whole time. The next requests get
+// new connections.
 func TestSilentConnectionsAreRetiredTogether(t *testing.T) {
 	const size = 6
 	network, through := pgproxy.New(t, database(t))
@@ -147,8 +147,8 @@ func TestSilentConnectionsAreRetiredTogether(t *testing.T) {
 	}
 	for !postgres.ConnectionLost(ask()) {
 	}
-	_ = ask()            // it may get its connection before the first request fails
-	for range size - 2 { // on a silent connection, these would wait for all of their time
+	_ = ask()            // this request may get its connection before the first request fails
+	for range size - 2 { // on a silent connection, these requests would wait until their timeout
 		_, err := pool.Exec(soon(t), "SELECT 1")
 		require.NoError(t, err)
 	}
@@ -180,8 +180,8 @@ func TestSilentConnectionsInUseLeaveThePool(t *testing.T) {
 	watch.Within(t, soonEnough, "the pool has room for another connection")
 }
 
-// All connections fall silent while nobody uses them. The first request after that notices it by one ping, and has an
-// answer within its time.
+// All connections fall silent while nobody uses them. The next request notices this by one ping, and still gets its answer in
+// time.
 func TestIdleConnectionsThatFellSilentFailNoRequest(t *testing.T) {
 	const size = 6
 	network, through := pgproxy.New(t, database(t))
@@ -195,7 +195,7 @@ func TestIdleConnectionsThatFellSilentFailNoRequest(t *testing.T) {
 	for _, conn := range conns {
 		conn.Release()
 	}
-	idle := time.NewTimer(1100 * time.Millisecond) // a younger one is not pinged
+	idle := time.NewTimer(1100 * time.Millisecond) // a connection that was idle for less than a second is not pinged
 	<-idle.C
 	network.FreezeOld()
 	var one int
@@ -203,8 +203,8 @@ func TestIdleConnectionsThatFellSilentFailNoRequest(t *testing.T) {
 	requireLoss(t, pool)
 }
 
-// Somebody else has noticed a loss. No statement fails on an older connection, whether it was used a moment ago or was
-// held meanwhile.
+// After the loss of another connection, no statement fails on an older connection. The older connection may have been used just
+// before the loss, or held during the loss.
 func TestConnectionsOlderThanALossAreTestedBeforeUse(t *testing.T) {
 	const size = 3
 	network, through := pgproxy.New(t, database(t))

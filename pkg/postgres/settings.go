@@ -19,22 +19,22 @@ var (
 // sessionSettings override the settings of the database, the role or the server (ALTER DATABASE ...
 // SET) under which a statement of Belfry would fail or mean something else:
 //
-//   - an isolation level that does not see what a lock waited for
+//   - an isolation level with which a statement does not see the commit that it waited for
 //   - other text forms of values
 //   - schemas before pg_catalog
 //   - limits for interactive sessions
 //   - commits that a crash loses
 //
-// They are set after connecting and not as startup parameters, because poolers refuse unknown
-// startup parameters.
+// The pool sets sessionSettings after connecting and not as startup parameters, because poolers refuse unknown startup
+// parameters.
 var sessionSettings = []struct {
 	name, value string
 	// perClient: poolers in transaction mode keep the setting for each client.
 	perClient bool
-	// unchecked: another value is accepted where sessions are shared. That is a limit
-	// of sessions, or a search path, which nobody sets with pg_catalog at its end.
+	// unchecked: in a shared session another value is accepted. These settings are limits of sessions, and the search path, which
+	// nobody sets with pg_catalog at its end.
 	unchecked bool
-	// insteadOf: only this value is replaced. Empty: every other value is.
+	// insteadOf: only this value is replaced. Empty: every other value is replaced.
 	insteadOf string
 }{
 	{name: "default_transaction_isolation", value: "read committed"},
@@ -55,9 +55,8 @@ var sessionSettings = []struct {
 	{name: "transaction_timeout", value: "0", unchecked: true}, // since Postgres 17
 }
 
-// planSettings pin the plans of the hot statements. Each of them has one sensible
-// plan: nested loops over index scans. On a fresh database without statistics the
-// planner chooses other plans, caches them, and keeps them while the tables grow.
+// planSettings pin the plans of the hot statements. Each hot statement has only one sensible plan: nested loops over index scans.
+// On a fresh database without statistics the planner chooses other plans, caches them, and keeps them while the tables grow.
 const planSettings = `
 SET plan_cache_mode = force_generic_plan;
 SET enable_seqscan = off;
@@ -69,8 +68,7 @@ SET enable_indexscan = on;
 SET enable_indexonlyscan = on;
 SET jit = off`
 
-// settingColumns returns sessionSettings as the columns of a query, with or without
-// the unchecked ones.
+// settingColumns returns sessionSettings as the columns of a query, with or without the unchecked settings.
 func settingColumns(unchecked bool) (names, values, insteadOf []string) {
 	for _, s := range sessionSettings {
 		if unchecked || !s.unchecked {
@@ -80,10 +78,10 @@ func settingColumns(unchecked bool) (names, values, insteadOf []string) {
 	return names, values, insteadOf
 }
 
-// applySettings makes sessionSettings in the session of conn.
+// applySettings sets sessionSettings in the session of conn.
 func applySettings(ctx context.Context, conn *pgx.Conn) error {
 	names, values, insteadOf := settingColumns(true)
-	// Not prepared: a session needs the statement once.
+	// The statement is not prepared, because a session needs it only once.
 	_, err := conn.Exec(ctx, sqlApplySettings, pgx.QueryExecModeExec, names, values, insteadOf)
 	return err
 }
@@ -102,8 +100,8 @@ func ConfigureSession(ctx context.Context, conn *pgx.Conn) error {
 	return applySettings(ctx, conn)
 }
 
-// checkSettings returns a settingsError if a setting of conn differs from
-// sessionSettings. It serves connections whose session is shared.
+// checkSettings returns a settingsError if a setting of conn differs from sessionSettings. Use it for connections with a shared
+// session.
 func checkSettings(ctx context.Context, conn *pgx.Conn) error {
 	names, values, insteadOf := settingColumns(false)
 	rows, err := conn.Query(ctx, sqlDifferingSettings, names, values, insteadOf)
@@ -122,7 +120,7 @@ func checkSettings(ctx context.Context, conn *pgx.Conn) error {
 	return &settingsError{found: found, remedy: remedy}
 }
 
-// settingsError: the sessions of a pooler have settings that do not suit.
+// settingsError says that the sessions of a pooler have settings with which Belfry cannot work.
 type settingsError struct{ found, remedy []string }
 
 func (e *settingsError) Error() string {
@@ -131,8 +129,8 @@ func (e *settingsError) Error() string {
 		strings.Join(e.found, ", "), strings.Join(e.remedy, " "))
 }
 
-// OpenSession opens one connection, for a command. It has the settings of the pool. The url must not
-// lead through a pooler in transaction mode: ErrTransactionPooled. Errors do not contain the password.
+// OpenSession opens one connection, for a command. It has the settings of the pool. It returns ErrTransactionPooled if the url
+// leads through a pooler in transaction mode. Errors do not contain the password.
 func OpenSession(ctx context.Context, url, application string) (*pgx.Conn, error) {
 	cfg, err := ParseURL(url)
 	if err != nil {

@@ -15,13 +15,13 @@ import (
 const (
 	// maxQuestions bounds how often one text asks the database.
 	maxQuestions = 64
-	// maxRunes bounds what is remembered of an encoding.
+	// maxRunes bounds the number of remembered characters.
 	maxRunes = 1 << 16
 )
 
 var sqlStores = sql.Query("postgres/stores")
 
-// repertoire is what is known of the characters of the database. Its zero value knows nothing.
+// repertoire remembers which characters the encoding of the database has. Its zero value is empty.
 type repertoire struct {
 	mu       sync.Mutex
 	encoding string        // server_encoding of the newest connection
@@ -37,12 +37,12 @@ func (r *repertoire) setEncoding(encoding string) {
 	}
 }
 
-// Storable returns a free text as the database can store it: an error, a reason, a subject. NUL and bytes that are not
-// UTF-8 become U+FFFD. In a database with another encoding than UTF8, characters that the encoding lacks become "?".
-// It never fails. The first text with new characters asks the database, in at most maxQuestions round trips, and
-// other characters of such a text may become "?" too.
+// Storable changes a free text, such as an error, a reason or a subject, so that the database can store it. NUL and bytes that
+// are not UTF-8 become U+FFFD. If the encoding of the database is not UTF8, characters that it lacks become "?". Storable never
+// fails. For a text with new characters it asks the database, in at most maxQuestions round trips. If this limit is reached,
+// other characters become "?" too.
 //
-// A name must not be changed, because two names could become one.
+// Do not use it for names, because two names could become one.
 func (p *Pool) Storable(ctx context.Context, text string) string {
 	text = strings.ReplaceAll(strings.ToValidUTF8(text, "\uFFFD"), "\x00", "\uFFFD")
 	missing := p.missing(ctx, text)
@@ -57,8 +57,8 @@ func (p *Pool) Storable(ctx context.Context, text string) string {
 	}, text)
 }
 
-// StorableJSON returns JSON as the database can store it. Characters that its encoding lacks become escapes, so the
-// value is the same.
+// StorableJSON returns JSON as the database can store it. Characters that the encoding of the database lacks become escapes, so
+// the value is the same.
 func (p *Pool) StorableJSON(ctx context.Context, value []byte) []byte {
 	missing := p.missing(ctx, string(value))
 	if len(missing) == 0 {
@@ -107,8 +107,8 @@ func (p *Pool) missing(ctx context.Context, text string) map[rune]bool {
 	return missing
 }
 
-// ask returns the characters that the database can store. Each call costs one of the questions. When none is left,
-// the remaining characters are left out.
+// ask returns the characters of runes that the database can store. Each call uses one of the questions. When no question is left,
+// ask omits the remaining characters.
 func (p *Pool) ask(ctx context.Context, runes []rune, questions *int) (stored []rune) {
 	if *questions--; *questions < 0 || ctx.Err() != nil {
 		return nil

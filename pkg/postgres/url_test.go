@@ -8,7 +8,7 @@ import (
 	"github.com/belfry-mq/belfry/config/setting"
 )
 
-// Every reader of a URL refuses the same ones, so a server that starts is also ready and can push.
+// All functions that read a URL refuse the same options. So a server that starts with a URL can also ping and push.
 func TestURLsThatCannotWorkAreRefused(t *testing.T) {
 	for option, text := range map[string]string{
 		"pool_max_conns=9":                        "pool_max_conns is no option of the URL: remove it; database.pool_size bounds the connections",
@@ -33,11 +33,11 @@ func TestURLsThatCannotWorkAreRefused(t *testing.T) {
 		config, err := ParseURL(" \t postgres://u@localhost/d?" + option + "\n")
 		require.NoError(t, err, option)
 		require.Equal(t, "d", config.Database)
-		require.Empty(t, config.RuntimeParams, "what the driver understands is not sent to Postgres")
+		require.Empty(t, config.RuntimeParams, "options that the driver understands are not sent to Postgres")
 	}
 }
 
-// A server that is too old is refused before its first error, which would be one of syntax.
+// A server that is too old is refused at once. Otherwise its first error would be a syntax error.
 func TestOldVersionsAreRefused(t *testing.T) {
 	for version, old := range map[string]bool{
 		"9.6.24": true, "12.20": true, "13.16 (Debian 13.16-1)": true, "14.0": false, "15.4 (Debian 15.4-1)": false, "18beta1": false, "14devel": false,
@@ -52,7 +52,7 @@ func TestOldVersionsAreRefused(t *testing.T) {
 	}
 }
 
-// Each place where default_transaction_read_only can be set has the command that undoes it there.
+// For each place where default_transaction_read_only can be set, writable names the command that undoes the setting there.
 func TestWritableNamesThePlace(t *testing.T) {
 	for source, want := range map[string]string{
 		"user": "ALTER ROLE r RESET", "database": "ALTER DATABASE d RESET", "database user": "ALTER ROLE r IN DATABASE d RESET",

@@ -16,13 +16,12 @@ import (
 // waitBackoff is the delay between two attempts to reach the database.
 var waitBackoff = backoff.Policy{Initial: 100 * time.Millisecond, Max: 2 * time.Second, Threshold: 1, Multiplier: 2}
 
-// Wait blocks until the database answers, and then returns nil. It returns an error
-// when timeout has passed, when ctx ends, or at once if waiting cannot help, as with a
-// wrong password. That error is not Retryable. It logs each attempt that fails.
+// Wait blocks until the database answers, and then returns nil. It returns an error when timeout has passed, when ctx ends, or at
+// once if waiting cannot help, for example with a wrong password. Such an error is not Retryable. Wait logs each failed attempt.
 func (p *Pool) Wait(ctx context.Context, timeout time.Duration, log *zap.Logger) error {
 	deadline, cancel := context.WithTimeout(ctx, timeout)
 	defer cancel()
-	timeout = timeout.Round(time.Millisecond) // for the texts
+	timeout = timeout.Round(time.Millisecond) // for the error texts
 	where := fmt.Sprintf("%s:%d", p.Config().ConnConfig.Host, p.Config().ConnConfig.Port)
 	started := time.Now()
 	var last *Problem
@@ -46,7 +45,7 @@ func (p *Pool) Wait(ctx context.Context, timeout time.Duration, log *zap.Logger)
 		}
 		problem := ConnectProblem(p.Config().ConnConfig, "database.url", err)
 		if deadline.Err() == nil {
-			last = problem // the attempt that the end of the time cuts off has none
+			last = problem // an attempt that the deadline cuts off has no Problem
 		}
 		switch {
 		case problem != nil && !problem.passes:
@@ -73,6 +72,6 @@ func isTemporary(err error) bool {
 	case "", "57P03", "57P01", "57P02", sqlstateTooMany:
 		return true
 	default:
-		return strings.HasPrefix(state, "08") // PgBouncer returns 08P01 if its Postgres is unreachable, among others
+		return strings.HasPrefix(state, "08") // for example, PgBouncer returns 08P01 if its Postgres is unreachable
 	}
 }

@@ -11,11 +11,11 @@ const (
 	AckUnknown AckStatus = iota
 	// AckCompleted: the message and all earlier messages of the partition are done.
 	AckCompleted
-	// AckFailed: redeliver from the cursor, or dead-letter if no retry is left.
+	// AckFailed: delivery repeats from the cursor. If no retry is left, the message becomes a dead letter.
 	AckFailed
-	// AckDead: dead-letter this message now.
+	// AckDead: the message becomes a dead letter now.
 	AckDead
-	// AckRetry: redeliver from the cursor without counting a failure.
+	// AckRetry: delivery repeats from the cursor, and no failure is counted.
 	AckRetry
 )
 
@@ -39,25 +39,23 @@ func ParseAckStatus(s string) AckStatus {
 // AckItem is one acknowledgment.
 type AckItem struct {
 	TransactionID string
-	// PartitionID is the text of the request. A text that is not a UUID matches no
-	// message.
+	// PartitionID is the text that the client sent. A text that is not a UUID matches no message.
 	PartitionID string
 	Group       string
-	// LeaseID fences the ack. Empty: no check.
+	// LeaseID is the lease that the ack needs: an ack with a stale lease is rejected. Empty: the lease is not checked.
 	LeaseID string
 	Status  AckStatus
 	// Error is stored with the dead letter.
 	Error string
-	// RetryAfter, of a failed ack or a retry, is the time until the next delivery. nil: for a failed
-	// ack the retryDelay of the queue, for a retry none.
+	// RetryAfter is the time until the next delivery after a failed ack or a retry. Nil: the retryDelay of the queue after a
+	// failed ack, no delay after a retry.
 	RetryAfter *time.Duration
 }
 
 // AckResult is the result of one AckItem.
 type AckResult struct {
 	Success bool
-	// Error says why the ack failed. It is empty with Success and for an unknown
-	// status.
+	// Error says why the ack failed. It is empty if the ack succeeded, and if its status is unknown.
 	Error     string
 	Queue     string
 	Partition string

@@ -2,10 +2,9 @@ package queue
 
 import "time"
 
-// Epoch identifies one state of the database from which ids remain valid. A new
-// epoch begins when Postgres restarts, when a standby is promoted, when files are
-// restored, and when the tables are created again, restored or truncated. A cached
-// id is valid only within its epoch.
+// Epoch identifies one state of the database from which ids remain valid. A new epoch begins when Postgres restarts, when a
+// standby is promoted, or when files are restored. It also begins when the tables are created again, restored or truncated. A
+// cached id is valid only within its epoch.
 type Epoch int64
 
 // Partition is the cached description of a partition. Only Sealed and Bounded can
@@ -25,8 +24,8 @@ type Partition struct {
 	Bounded bool
 }
 
-// Target is what a pop claims from, by ids of the database that are valid within
-// Epoch. Partition 0 means any partition of the group's queue.
+// Target names what a pop claims from. Its ids are keys of the database and valid within Epoch. Partition 0 means any partition
+// of the group's queue.
 type Target struct {
 	Group, Partition int64
 	Epoch            Epoch
@@ -35,8 +34,7 @@ type Target struct {
 // Assignment is a claim to make for a waiting pop.
 type Assignment struct {
 	Request *PopRequest
-	// Target is what to claim. Without a partition, up to Request.Partitions
-	// partitions are claimed.
+	// Target names the partition to claim. If it names none, the claim takes up to Request.Partitions partitions.
 	Target Target
 }
 
@@ -44,9 +42,8 @@ type Assignment struct {
 // commit of the push and in the same round trip.
 type Handoff struct {
 	Assignment
-	// Take is called exactly once, with the delivery, which may have no messages.
-	// It does not block. It returns false if the request no longer waits: then the
-	// caller must release the delivery.
+	// The push calls Take exactly once with the delivery, which may have no messages. Take does not block. If Take returns false,
+	// the request no longer waits, and the caller must release the delivery.
 	Take func(d Delivery) (taken bool)
 }
 
@@ -54,26 +51,26 @@ type Handoff struct {
 // means any partition.
 type Ready struct {
 	Group, Partition int64
-	// In is how long until it is poppable. 0 or less: now.
+	// In is the time until the partition is poppable. 0 or less: it is poppable now.
 	In time.Duration
-	// At is the same instant by the clock of the database. Zero: unknown.
+	// At is the time when the partition becomes poppable, by the clock of the database. Zero: this time is unknown.
 	At time.Time
 }
 
 // Probe asks a preflight for the candidates of a target.
 type Probe struct {
 	Target Target
-	// Want is the most candidates.
+	// Want is the maximum number of candidates.
 	Want int
 }
 
 // Candidate is a partition in which a preflight found messages.
 type Candidate struct {
 	Partition int64
-	// In is how long until the partition is poppable. 0 or less: now.
+	// In is the time until the partition is poppable. 0 or less: it is poppable now.
 	In    time.Duration
 	Depth int64
-	// If In is positive, these say why the partition is not poppable yet.
+	// If In is positive, Leased, WindowOpen and Paused say why the partition is not poppable yet.
 	Leased, WindowOpen, Paused bool
 }
 
@@ -81,7 +78,7 @@ type Candidate struct {
 type ProbeResult struct {
 	// Gone: the group no longer exists.
 	Gone bool
-	// Candidates are the partitions that have been due the longest, at most Want,
-	// and the partition that is due next.
+	// Candidates are at most Want partitions, those that have been due the longest. Additionally, Candidates has the partition
+	// that becomes due next.
 	Candidates []Candidate
 }

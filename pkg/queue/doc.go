@@ -1,7 +1,5 @@
-// Package queue holds the words of Belfry: what a queue, a partition, a message,
-// a consumer group, a lease and an error code are.
+// Package queue declares the types that several packages share: queue, partition, message, consumer group, lease and error code.
 //
-// It is pure data, without I/O and without a clock. Two packages that exchange a
-// value declare its type here, once, under the standard term. A type that only
-// one package uses belongs to that package. Every package may import it.
+// The package has only data and does no I/O. Every package may import it. The type of a value that two packages exchange
+// belongs here. A type that only one package uses belongs to that package.
 package queue

@@ -23,7 +23,7 @@ const (
 	CodeTooLarge Code = "too_large"
 	// CodeTooSlow: the body did not arrive in time. HTTP 408.
 	CodeTooSlow Code = "too_slow"
-	// CodeEncoded: the body is compressed, which the server does not accept. HTTP 415.
+	// CodeEncoded: the body is compressed. The server accepts only uncompressed bodies. HTTP 415.
 	CodeEncoded Code = "encoded"
 	// CodeNotFound: the named object does not exist. HTTP 404.
 	CodeNotFound Code = "not_found"
@@ -38,13 +38,12 @@ const (
 	// CodeOverloaded: the server has reached one of its limits. Nothing was done.
 	// HTTP 503.
 	CodeOverloaded Code = "overloaded"
-	// CodeUndeliverable: the payload of a message cannot be decrypted, or Postgres cannot
-	// read the message. Message names it. HTTP 500.
+	// CodeUndeliverable: the payload of a message cannot be decrypted, or Postgres cannot read the message. Error.Message names
+	// the queue message. HTTP 500.
 	CodeUndeliverable Code = "undeliverable"
-	// CodeNotServed: the API of Queen MQ has this, and Belfry does not. Message says what to do instead.
-	// HTTP 501.
+	// CodeNotServed: the API of Queen MQ has this call, and Belfry does not. Message says what to do instead. HTTP 501.
 	CodeNotServed Code = "not_served"
-	// CodeInternal: every other failure. HTTP 500. The text stays in the log.
+	// CodeInternal: every other failure. HTTP 500. The server logs the text and does not send it.
 	CodeInternal Code = "internal"
 )
 
@@ -62,20 +61,20 @@ type Error struct {
 	Err error
 }
 
-// ErrJoining is the cause of a CodeOverloaded error of a pop: its group still joins the queue, and no
-// partition with a cursor had anything. The pop may be sent again.
+// ErrJoining is the cause of a CodeOverloaded error of a pop. The group of the pop still joins the queue, and the partitions that
+// the group has joined had no message. The client may send the pop again.
 var ErrJoining = errors.New("the consumer group is joining the queue")
 
-// Joining returns the error of a pop of group, for ErrJoining.
+// Joining returns the error of a pop whose group still joins the queue. The cause of the error is ErrJoining.
 func Joining(queueName, group string) *Error {
 	return &Error{
 		Code: CodeOverloaded, RetryAfter: time.Second, Err: ErrJoining,
-		Message: fmt.Sprintf("group %q is joining queue %q, which has many partitions; nothing was found in the joined ones so far; send the request again",
+		Message: fmt.Sprintf("group %q is joining queue %q, which has many partitions; the partitions joined so far have no message; send the request again",
 			group, queueName),
 	}
 }
 
-// MemoryFull is the error of a request for which http.max_inflight_bytes has no room.
+// MemoryFull returns the error of a request for which http.max_inflight_bytes leaves no memory.
 func MemoryFull() error {
 	return &Error{
 		Code: CodeOverloaded, RetryAfter: time.Second,

@@ -8,11 +8,10 @@ import (
 	"github.com/google/uuid"
 )
 
-// DefaultGroup is the consumer group of a request that names none ("queue mode"). It is stored like
-// any other group.
+// DefaultGroup is the consumer group of a request without a group ("queue mode"). It is stored like any other group.
 const DefaultGroup = "__QUEUE_MODE__"
 
-// DefaultPartition is the partition of a push that names none.
+// DefaultPartition is the partition of a push without a partition.
 const DefaultPartition = "Default"
 
 // Limits of names and of transaction ids. See docs/compatibility.md.
@@ -21,8 +20,8 @@ const (
 	MaxTransactionIDRunes = 255
 )
 
-// CheckName refuses a text that cannot be the name of a queue, partition, group or tag. field names it in the error,
-// which is CodeInvalid.
+// CheckName refuses a text that cannot be the name of a queue, partition, group or tag. The error is CodeInvalid and begins with
+// field.
 func CheckName(field, name string) error {
 	switch {
 	case !utf8.ValidString(name):
@@ -46,8 +45,7 @@ type ID [16]byte
 // they are made.
 func NewID() ID { return ID(uuid.Must(uuid.NewV7())) }
 
-// ParseID reads a UUID in its 36-character text form, in either case. Any other
-// form is an error.
+// ParseID reads a UUID in its 36-character text form, in upper or lower case. Any other form is an error.
 func ParseID(s string) (ID, error) {
 	id, err := uuid.Parse(s)
 	if err != nil || len(s) != 36 {
@@ -62,7 +60,7 @@ func (id ID) IsZero() bool { return id == ID{} }
 // String returns the 36-character text form in lower case.
 func (id ID) String() string { return uuid.UUID(id).String() }
 
-// RawIDs gives ids the type that the driver encodes in binary.
+// RawIDs converts ids to the type that the driver encodes in binary.
 func RawIDs(ids []ID) [][16]byte {
 	raw := make([][16]byte, len(ids))
 	for i, id := range ids {

@@ -6,27 +6,23 @@ import (
 	"time"
 )
 
-// Options are the fifteen options of a queue, as POST /api/v1/configure accepts
-// and echoes them. docs/concepts.md has a table of their effects. Durations are
-// whole seconds on the wire. Only the times of retries are in milliseconds.
+// Options are the fifteen options of a queue, as POST /api/v1/configure accepts and echoes them. docs/concepts.md has a table of
+// their effects. Durations are whole seconds on the wire. Only the delays of retries are in milliseconds.
 //
-// All options are stored and echoed. A change takes effect at once on all
-// instances. ttl, deadLetterQueue and dlqAfterMaxRetries have no effect, on
-// purpose: clients send them, or rely on their defaults (a ttl of one hour), and
-// do not expect to lose messages.
+// All options are stored and echoed. A change takes effect at once on all instances. ttl, deadLetterQueue and dlqAfterMaxRetries
+// have no effect. Clients of Queen MQ send them, or rely on their defaults, such as a ttl of one hour. These clients must not
+// lose messages in Belfry.
 //
 // maxSize works as follows:
 //
-//  1. It counts the stored messages that some group which reads the partition has
-//     not passed. While no group reads the partition, it counts all its messages.
-//  2. A request that does not fit is refused as a whole, with 429. While the queue
-//     is full, this includes the repetition of a push that was stored.
-//  3. One instance never exceeds maxSize.
-//  4. While messages are pushed, each instance counts the messages again: every
-//     5 ms at most, and every second at least, or every minute while no group
-//     reads the whole queue. Several instances together can exceed maxSize by
-//     the messages that the others stored since that count. With n instances
-//     that is at most n-1 times the room that the count found.
+//  1. In each partition, the messages count that at least one group reading the partition has not passed. While no group reads
+//     the partition, all its messages count.
+//  2. A push request that would exceed maxSize is refused as a whole, with 429. While the queue is full, a repeated push is
+//     refused too, even if its messages are stored.
+//  3. If only one instance runs, the queue never exceeds maxSize.
+//  4. While messages are pushed, each instance repeats the count after 5 ms to 1 s. While no group reads the whole queue, each
+//     instance repeats the count after up to 1 minute. Between its counts an instance does not see the messages that other
+//     instances store. So n instances can exceed maxSize by n-1 times the free space at the last count.
 type Options struct {
 	LeaseTime                 int64 `json:"leaseTime"`
 	RetryLimit                int64 `json:"retryLimit"`
@@ -39,9 +35,9 @@ type Options struct {
 	MaxWaitTimeSeconds        int64 `json:"maxWaitTimeSeconds"`
 	MaxSize                   int64 `json:"maxSize"`
 	Priority                  int64 `json:"priority"`
-	// RetryDelay: after a failed ack that leads to a redelivery, the partition is not poppable
-	// for this long. Extensions say how the delay grows. It varies by 20 % at random. 0: no
-	// delay. The status "retry" and the end of a lease delay nothing.
+	// RetryDelay is how many milliseconds a partition is not poppable after a failed ack that leads to a redelivery. The delay
+	// varies by 20 % at random. It grows as RetryBackoff and RetryDelayMax say. 0: no delay. The status "retry" and the end of a
+	// lease cause no delay.
 	RetryDelay         int64 `json:"retryDelay"`
 	TTL                int64 `json:"ttl"`
 	DeadLetterQueue    bool  `json:"deadLetterQueue"`
@@ -51,26 +47,22 @@ type Options struct {
 // Extensions are the options that Belfry adds to the fifteen. The zero value
 // switches all of them off. Defaults.Extensions has the options of a new queue.
 type Extensions struct {
-	// RetryBackoff: RetryDelay is so many times as long after each further failure.
-	// 0 and 1: the delay does not grow.
+	// RetryBackoff is the factor by which the delay grows with each further failure. 0 and 1: the delay does not grow.
 	RetryBackoff int64
-	// RetryDelayMax is the limit in milliseconds up to which the delay grows. A RetryDelay
-	// above it stays as it is.
+	// RetryDelayMax is the limit of the growing delay in milliseconds. A RetryDelay above this limit does not grow.
 	RetryDelayMax int64
-	// ExpireAfterSeconds: messages older than this are no longer delivered. 0: off.
-	// A sweep deletes them (pkg/engine/sweep). A pop that meets them first skips them and
-	// counts them in belfry_messages_expired_total. A leased message can still be
-	// acknowledged.
+	// ExpireAfterSeconds: messages older than this number of seconds are no longer delivered. 0: off. A sweep deletes expired
+	// messages (pkg/engine/sweep). A pop that finds them before the sweep skips them, and counts them in
+	// belfry_messages_expired_total. A consumer can still acknowledge an expired message whose lease it has.
 	ExpireAfterSeconds int64
-	// DeadLetterExpired: expired messages are dead-lettered.
+	// DeadLetterExpired: expired messages become dead letters.
 	DeadLetterExpired bool
 	// MaxDeliveries is how often a message is delivered before it is dead-lettered.
 	// 0: off. 1: messages are always delivered one by one.
 	//
-	// Every end of a delivery counts: a failed ack, a retry, and the end of the
-	// lease because a consumer crashed. A delivery that did not reach its client
-	// does not count, and neither does a delivery with autoAck. For a redriven
-	// message only the deliveries after the redrive count.
+	// A delivery counts if it ends with a failed ack, with a retry, or with the end of the lease after a crash of the consumer. A
+	// delivery that did not reach its client does not count. A delivery with autoAck does not count. For a redriven message only
+	// the deliveries after the redrive count.
 	//
 	// Before the last attempt, the messages of a batch whose lease ended are
 	// delivered one by one. So only the message that crashes its consumers is
@@ -78,16 +70,15 @@ type Extensions struct {
 	MaxDeliveries int64
 }
 
-// Defaults are the values for queues and requests that do not set their own:
-// config section "defaults".
+// Defaults are the values of options that a queue or a request does not set. The configuration section "defaults" sets them.
 type Defaults struct {
 	// LeaseTime is the lease duration of a queue.
 	LeaseTime time.Duration `mapstructure:"lease_time"`
 	// RetryLimit is how often a failed batch of a queue is redelivered before its
 	// messages are dead-lettered.
 	RetryLimit int64 `mapstructure:"retry_limit"`
-	// RetryDelay is how long a partition rests after a failure. It is RetryBackoff times as long after
-	// each further failure, up to RetryDelayMax. 0: no delay.
+	// RetryDelay is how long a partition is not poppable after a failure. The delay grows by the factor RetryBackoff with each
+	// further failure, up to RetryDelayMax. 0: no delay.
 	RetryDelay    time.Duration `mapstructure:"retry_delay"`
 	RetryBackoff  int64         `mapstructure:"retry_backoff"`
 	RetryDelayMax time.Duration `mapstructure:"retry_delay_max"`
@@ -128,7 +119,7 @@ func (d Defaults) Validate() error {
 	return errors.Join(errs...)
 }
 
-// Options returns the options of a queue that was configured without any.
+// Options returns the options of a queue for which no option was set.
 func (d Defaults) Options() Options {
 	return Options{
 		LeaseTime: int64(d.LeaseTime / time.Second), RetryLimit: d.RetryLimit,
@@ -136,7 +127,7 @@ func (d Defaults) Options() Options {
 	}
 }
 
-// Extensions returns the options of Belfry's own of a queue that was configured without any.
+// Extensions returns the Extensions of a queue for which no option was set.
 func (d Defaults) Extensions() Extensions {
 	return Extensions{RetryBackoff: d.RetryBackoff, RetryDelayMax: d.RetryDelayMax.Milliseconds()}
 }

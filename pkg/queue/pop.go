@@ -12,40 +12,38 @@ type PopRequest struct {
 	Queue string
 	// Partition restricts the pop to one partition. Nil means any partition.
 	Partition *string
-	// Tags, if not nil, pops from the matching queue that is due first.
+	// Tags, if not nil, selects several queues. The pop takes from the selected queue that is due first.
 	Tags *Tags
-	// Caller names who sent the request, for the shares of dispatch.max_intentions. Requests with an
-	// empty name have the same caller.
+	// Caller identifies the sender. Each caller has a share of dispatch.max_intentions. Requests with an empty Caller count as one
+	// caller.
 	Caller string
 	// Group is the consumer group. It is DefaultGroup if the request named none.
 	Group string
-	// Batch is the most messages, Partitions the most partitions. Both are at
-	// least 1.
+	// Batch is the maximum number of messages, and Partitions the maximum number of partitions. Both are at least 1.
 	Batch, Partitions int
-	// AutoAck consumes the messages on delivery: without a lease, at most once.
+	// AutoAck acknowledges the messages at their delivery. These messages have no lease and are delivered at most once.
 	AutoAck bool
-	// RightsEnd is when the rights of the sender end, if nothing ends them earlier; zero: they do not.
+	// RightsEnd is when the rights of the sender expire. A revocation can end them earlier. Zero: they do not expire.
 	RightsEnd time.Time
-	// Check returns an error if the rights of the sender have ended. Any goroutine may call it, and it does
-	// not block. Nil: they do not end.
+	// Check returns an error if the rights of the sender have ended. Any goroutine may call it, and it does not block. Nil: the
+	// rights never end.
 	Check func() error
-	// Memory bounds the messages that are delivered. Nil does not.
+	// Memory limits the bytes of the delivered messages. Nil: no limit.
 	Memory AnswerMemory
 	// Subscription says where the group starts if the pop registers it.
 	Subscription Subscription
-	// Wait is how long to wait for a message. 0: look once.
+	// Wait is how long to wait for a message. 0: the pop claims once and does not wait.
 	Wait time.Duration
-	// WaitingSince is when the request began to wait. For a group that is
-	// registered later, each message stored after that instant is new. Zero: the
-	// request has just arrived.
+	// WaitingSince is when the request began to wait. For a group that is registered later, each message stored after WaitingSince
+	// is new. Zero: the request has just arrived.
 	WaitingSince time.Time
 	// RefreshSince is when the server noticed that the group was deleted. If the
-	// group is registered again, messages stored before that instant are not new
-	// to it, unless the queue is new as well. Zero: the group was not deleted.
+	// group is registered again, messages stored before RefreshSince are not new
+	// to the group, unless the queue is new too. Zero: the group was not deleted.
 	RefreshSince time.Time
 }
 
-// Valid returns an error if the rights of the sender have ended: nothing may be delivered to it.
+// Valid returns an error if the rights of the sender have ended. The server must then deliver nothing to the sender.
 func (r *PopRequest) Valid() error {
 	if r.Check == nil {
 		return nil
@@ -53,9 +51,9 @@ func (r *PopRequest) Valid() error {
 	return r.Check()
 }
 
-// AnswerMemory is the memory for the messages of one pop. Its methods may be called by any goroutine.
+// AnswerMemory is the memory for the messages of one pop. Any goroutine may call its methods.
 type AnswerMemory interface {
-	// TakeAnswer reserves the memory for n bytes, and returns false if it is not left.
+	// TakeAnswer reserves memory for n bytes. It returns false if too little memory is left.
 	TakeAnswer(n int) bool
 	// ReturnAnswer returns the memory for n bytes that TakeAnswer reserved.
 	ReturnAnswer(n int)
@@ -70,11 +68,11 @@ type Tags struct {
 	Allowed Patterns
 }
 
-// Patterns are patterns of names, as in the SQL function belfry.matches, divided by NUL. So requests with
-// the same patterns are equal. Empty: every name.
+// Patterns are patterns of names, separated by NUL characters. The SQL function belfry.matches says what a pattern matches.
+// Patterns is a string, so that two values can be compared with ==. Empty: every name.
 type Patterns string
 
-// JoinPatterns returns the patterns of a list. It must have an element.
+// JoinPatterns returns the patterns of a list. The list must not be empty.
 func JoinPatterns(list []string) Patterns { return Patterns(strings.Join(list, "\x00")) }
 
 // List returns the patterns. Nil: every name.
@@ -117,8 +115,8 @@ type Message struct {
 	Payload       json.RawMessage
 	ProducerSub   string
 	CreatedAt     time.Time
-	// Attempt counts the deliveries of the first message of the partition,
-	// including this one. It is 0 with AutoAck.
+	// Attempt tells how often the first message of the partition in this delivery was delivered, including this delivery. With
+	// AutoAck, Attempt is 0.
 	Attempt int
 }
 
@@ -139,40 +137,37 @@ type Delivery struct {
 	// Partitions is how many partitions were claimed.
 	Partitions int
 
-	// NextIn is how long until the next partition that the claim saw is due: a
-	// leased one, one with messages left, or, if nothing was claimed, the next one
-	// of the queue. HasNext is false if the claim saw none.
+	// NextIn is the time until another partition is due, according to the claim: a leased partition, a partition with messages
+	// left, or, if nothing was claimed, the next partition of the queue. HasNext is false if the claim saw no such partition.
 	NextIn  time.Duration
 	HasNext bool
-	// Paused: nothing was delivered because the queue or the group is paused. A resync follows the resume.
+	// Paused: nothing was delivered because the queue or the group is paused. At the end of the pause, the server sends a resync.
 	Paused bool
-	// Contested: a partition was due, but a rival holds it or it turned out not to
-	// be poppable. If there are no messages, other messages may still exist.
+	// Contested: a partition was due, but another transaction held its cursor, or the partition was not poppable after all. If the
+	// delivery has no messages, the queue may still have messages.
 	Contested bool
-	// Undeliverable is set if a payload of the claim could not be decrypted: a
-	// CodeUndeliverable error. The claim was given back, so Contested is set too.
+	// Undeliverable is a CodeUndeliverable error if a payload of the claim could not be decrypted. The claim was released, so
+	// Contested is set too.
 	Undeliverable error
-	// Lost is set if a push claimed for this pop with AutoAck and its messages cannot
-	// be delivered: they may be consumed. The pop must fail with it.
+	// Lost is set if a push claimed messages for this pop with AutoAck, and the messages cannot be delivered. The messages may
+	// already count as consumed. The pop must return this error.
 	Lost error
 	// Gone: the consumer group was deleted after the pop resolved it.
 	Gone bool
-	// Displaced: the wait ended early, because another request was admitted instead. There are no messages.
+	// Displaced: the wait ended early, because another request was admitted instead. The delivery has no messages.
 	Displaced bool
-	// Target is what a pop by name looked at. It is zero if the target does not
-	// exist, and also if the target was deleted after the pop resolved it. For a
-	// pop by tags it is where the messages are from.
+	// Target is what a pop by name claimed from. Target is zero if the named queue, partition or group does not exist, or was
+	// deleted after the pop resolved it. For a pop by tags, Target is the source of the messages.
 	Target Target
-	// Watched are the groups that a pop by tags looked at.
+	// Watched are the ids of the groups in which a pop by tags searched.
 	Watched []int64
-	// DatabaseNow is the clock of the database at the claim. ReceivedAt is the
-	// local clock when the rows arrived. Each latency is measured by one clock.
+	// DatabaseNow is the time of the claim by the clock of the database. ReceivedAt is the time when the rows arrived, by the
+	// local clock. A latency is always the difference of two times of the same clock.
 	DatabaseNow time.Time
 	ReceivedAt  time.Time
 }
 
-// NoteDueIn records that a partition is due after in. The delivery keeps the
-// earliest.
+// NoteDueIn records that a partition is due after in. The delivery keeps the shortest time.
 func (d *Delivery) NoteDueIn(in time.Duration) {
 	if !d.HasNext || in < d.NextIn {
 		d.HasNext, d.NextIn = true, in

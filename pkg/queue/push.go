@@ -12,17 +12,16 @@ const MaxPushDelay = 365 * 24 * time.Hour
 type PushItem struct {
 	Queue     string
 	Partition string
-	// TransactionID deduplicates within the partition. If it is empty, the store
-	// makes one.
+	// TransactionID identifies the message within the partition: a second push with the same id is a duplicate. If it is empty,
+	// the store generates an id.
 	TransactionID string
 	// TraceID is zero if the message has no trace.
 	TraceID ID
 	// Payload is a JSON value. It is stored byte for byte.
 	Payload json.RawMessage
-	// ProducerSub names the authenticated producer. Empty: none.
+	// ProducerSub names the authenticated producer. Empty: the producer is not authenticated.
 	ProducerSub string
-	// VisibleAt delays the message until that instant, and with it the later
-	// messages of the partition. Zero: no delay.
+	// VisibleAt is the earliest time of delivery of this message, and of the later messages of the partition. Zero: no delay.
 	VisibleAt time.Time
 	// Delay delays the message by this duration from the push on, by the clock of
 	// the database. At most one of VisibleAt and Delay is set.
@@ -34,8 +33,8 @@ type PushResult struct {
 	// Duplicate: the partition already had a message with the transaction id.
 	// MessageID is the id of that message.
 	Duplicate bool
-	// Buffered: the message is in the spool of this instance and not in the database. It has no
-	// MessageID and no PartitionID yet.
+	// Buffered: the message is in the spool, the files of this instance, and not yet in the database. It has no MessageID and no
+	// PartitionID yet.
 	Buffered      bool
 	MessageID     ID
 	PartitionID   ID
@@ -46,7 +45,7 @@ type PushResult struct {
 type SequenceResult struct {
 	// Duplicate: the message of the row was stored before.
 	Duplicate bool
-	// Refused is not nil if the queue is full. The row was not stored and stays in
-	// the inbox. The error is for the operator.
+	// Refused is the error of a row whose queue is full. Its text is for the operator. The row was not stored and stays in the
+	// inbox. Nil: the queue was not full.
 	Refused *Error
 }

@@ -5,20 +5,20 @@ import (
 	"fmt"
 )
 
-// MaxOperations is the most operations of a transaction. Each pushed item counts
-// as one operation. It is also the most state changes of a cycle.
+// MaxOperations is the maximum number of operations of a transaction, and of state changes of a Cycle. Each pushed item counts as
+// one operation.
 const MaxOperations = 100_000
 
 // Transaction is a list of pushes and acks that are applied together or not at
 // all.
 type Transaction struct {
-	// Operations has 1 to MaxOperations elements. A cycle may have none.
+	// Operations has 1 to MaxOperations elements. In a cycle, Operations may be empty.
 	Operations []Operation
 	// RequiredLeases are lease ids. The transaction is applied only if all of them
 	// are live when it commits. See store.Transact.
 	RequiredLeases []string
-	// Cycle is set for a cycle of a stream. Such a transaction may have no operations. Its acks are for
-	// the partition of the cycle. A push of a message that is stored already is a duplicate and no failure.
+	// Cycle is set for a cycle of a stream. All acks of such a transaction are for the partition of the cycle. A push of a message
+	// that is already stored is a duplicate and not a failure.
 	Cycle *Cycle
 }
 
@@ -30,11 +30,10 @@ type Operation struct {
 
 // TransactionResult is the result of a transaction.
 type TransactionResult struct {
-	// Applied: all operations were done. If false, none was done and Error says
-	// why.
+	// Applied: all operations were done. If Applied is false, no operation was done, and Error says why.
 	Applied bool
 	Error   string
-	// Stale: the transaction is a cycle that was refused because another one has changed the state that it read.
+	// Stale: the cycle was refused, because another cycle changed the state after this cycle had read it.
 	Stale bool
 	// Queue is the queue of the partition of a cycle.
 	Queue string
@@ -42,36 +41,35 @@ type TransactionResult struct {
 	Operations []OperationResult
 }
 
-// OperationResult is the result of one Operation, in the field of its kind.
+// OperationResult is the result of one Operation. Push is set for a push, Ack for an ack.
 type OperationResult struct {
 	Push *PushResult
 	Ack  *AckResult
-	// Error says why this operation prevented the transaction. It is empty for
-	// every other operation.
+	// Error is set if this operation made the transaction fail. It says why the operation failed.
 	Error string
 }
 
 // MaxStateKeyBytes is the greatest length of a key of the state of a stream.
 const MaxStateKeyBytes = 1024
 
-// Cycle is what makes a transaction a cycle of a stream: it also changes the state of a query in one
-// partition. See store.Transact.
+// Cycle makes a transaction a cycle of a stream. A cycle also changes the state that a query has in one partition. See
+// store.Transact.
 type Cycle struct {
 	// Query is the id of the query, and Partition the id of the partition, as the client sent it.
 	Query     ID
 	Partition string
 	// Changes are the changes of the state, in order.
 	Changes []StateChange
-	// ReleaseLease: the ack of the cycle ends the lease, also if the lease has more messages.
+	// ReleaseLease: the ack of the cycle ends the lease, even if the lease has more messages.
 	ReleaseLease bool
 }
 
 // StateChange is the change of one key.
 type StateChange struct {
 	Key string
-	// Value is a JSON value, which is stored as it is. Nil: the key is deleted.
+	// Value is a JSON value, which is stored unchanged. Nil: the key is deleted.
 	Value json.RawMessage
-	// WindowEnd is the windowEnd of the value; nil: it has none.
+	// WindowEnd is the windowEnd of the value. Nil: the value has no windowEnd.
 	WindowEnd *float64
 }
 

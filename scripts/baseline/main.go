@@ -1,9 +1,9 @@
-// Command baseline writes the baseline migration, sql/migrations/000001_baseline,
-// from the files of sql/schema and sql/functions. Run it with
-// go run ./scripts/baseline after a change of a source. Its test fails if the migration is out of date.
+// Command baseline writes the baseline migration, sql/migrations/000001_baseline, from the files in sql/schema and
+// sql/functions. Run `go run ./scripts/baseline` after each change of these files. A test fails if the migration is
+// out of date.
 //
-// From the first release on the migration is immutable. Then a change is written
-// twice: in sql/schema or sql/functions, and as a new migration.
+// After the first release, the migration must not change. Then write each change twice: in sql/schema or
+// sql/functions, and as a new migration.
 package main
 
 import (
@@ -23,8 +23,7 @@ const (
 	opening  = "-- Generated from sql/schema and sql/functions by go run ./scripts/baseline.\n\n"
 )
 
-// generate returns the text of both migration files by their paths in sqlDir,
-// which is the folder sql.
+// generate returns the texts of both migration files. The keys are the paths in sqlDir, the folder sql.
 func generate(sqlDir fs.FS) (map[string]string, error) {
 	up, err := schema.Create(sqlDir)
 	if err != nil {

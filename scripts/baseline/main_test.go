@@ -8,7 +8,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-func TestTheBaselineIsUpToDate(t *testing.T) {
+func TestBaselineIsUpToDate(t *testing.T) {
 	t.Parallel()
 	dir := filepath.Join("..", "..", "sql")
 	files, err := generate(os.DirFS(dir))

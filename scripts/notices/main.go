@@ -1,6 +1,5 @@
-// Command notices writes THIRD_PARTY_NOTICES: the licences of the modules that are part of a released
-// binary. Run it with go run ./scripts/notices after a change of the dependencies. Its test fails if
-// the file is out of date.
+// Command notices writes THIRD_PARTY_NOTICES, the licences of the modules in a release binary. Run `go run
+// ./scripts/notices` after each change of the dependencies. A test fails if the file is out of date.
 package main
 
 import (
@@ -22,13 +21,13 @@ const (
 	rule    = "\n--------------------------------------------------------------------------------\n"
 )
 
-// platforms are the operating systems and architectures of a release; the Makefile builds them.
+// platforms are the operating systems and architectures of a release. The Makefile builds a binary for each of them.
 var platforms = []string{"linux/amd64", "linux/arm64", "darwin/arm64"}
 
-// terms matches the names of files that a licence requires to be passed on.
+// terms matches the names of the files that must be distributed with a binary.
 var terms = regexp.MustCompile(`(?i)^(licen[cs]e|copying|notice|patents)([.-].*)?$`)
 
-// module is a module that is part of a binary.
+// module is a Go module that is part of a binary.
 type module struct {
 	path, version, dir string
 }
@@ -61,7 +60,7 @@ func modules() ([]module, error) {
 	return slices.Compact(all), nil
 }
 
-// texts returns the texts that the licence of m requires to be passed on.
+// texts returns the licence texts of m that must be distributed with a binary.
 func (m module) texts() ([]string, error) {
 	entries, err := os.ReadDir(m.dir)
 	if err != nil {
@@ -84,7 +83,7 @@ func (m module) texts() ([]string, error) {
 	return texts, nil
 }
 
-// generate returns the text of the file. The modules of one licence share its text.
+// generate returns the text of the file. Modules with the same licence text are listed above one copy of this text.
 func generate() ([]byte, error) {
 	all, err := modules()
 	if err != nil {

@@ -1,8 +1,7 @@
-// Command reference makes files from the parts of the OpenAPI document in
-// pkg/httpapi/openapi: openapi.json, which the server sends,
-// docs/http-reference.md, and a page for each subject in docs/http. A schema with x-go-type is that of a Go type of
-// pkg/client/api. Run it with go generate ./pkg/httpapi/openapi after a change of a part or of such a type. Its test fails when a
-// file is out of date.
+// Command reference generates files from the parts of the OpenAPI document in pkg/httpapi/openapi: openapi.json,
+// which the server sends, docs/http-reference.md, and one page per subject in docs/http. A schema with x-go-type is
+// taken from a Go type of pkg/client/api. Run `go generate ./pkg/httpapi/openapi` after each change of a part or of
+// such a type. A test fails if a file is out of date.
 package main
 
 import (
@@ -16,7 +15,7 @@ import (
 	"github.com/belfry-mq/belfry/test/contract"
 )
 
-// derived returns the text of each generated file by its path in the repository, whose folder is top.
+// derived returns the texts of the generated files. The keys are paths in the repository, whose folder is top.
 func derived(top string) (map[string][]byte, error) {
 	parts, err := contract.Assemble(openapi.Sources)
 	if err != nil {

@@ -17,7 +17,7 @@ func TestDerivedFilesAreUpToDate(t *testing.T) {
 	require.NoError(t, err)
 	written, err := filepath.Glob("../../docs/http/*")
 	require.NoError(t, err)
-	require.Len(t, files, 2+len(written), "docs/http has other files than the generated ones")
+	require.Len(t, files, 2+len(written), "docs/http contains a file that is not generated")
 	for name, want := range files {
 		got, err := os.ReadFile(filepath.Join("../..", filepath.FromSlash(name)))
 		require.NoError(t, err)
@@ -25,7 +25,7 @@ func TestDerivedFilesAreUpToDate(t *testing.T) {
 	}
 }
 
-// The page has every kind of description that a document can contain.
+// The page shows every kind of description that a document can contain.
 func TestReference(t *testing.T) {
 	t.Parallel()
 	page, err := reference([]byte(sample))
@@ -54,19 +54,19 @@ func TestReference(t *testing.T) {
 	require.NotContains(t, text, "Unused")
 }
 
-// Every link of a page names a heading, of that page or of another one.
-func TestLinksNameHeadings(t *testing.T) {
+// Every link of a page leads to an existing heading, in the same page or in another one.
+func TestLinksLeadToHeadings(t *testing.T) {
 	t.Parallel()
 	files, err := derived("../..")
 	require.NoError(t, err)
 	delete(files, "pkg/httpapi/openapi/openapi.json")
 	headings := map[string]bool{}
 	for file, page := range files {
-		require.Less(t, strings.Count(string(page), "\n"), 1200, "%s is longer than a reader finds anything in", file)
-		require.Zero(t, strings.Count(string(page), "\n```")%2, "every block of code of %s ends", file)
+		require.Less(t, strings.Count(string(page), "\n"), 1200, "%s has more than 1,200 lines: split it", file)
+		require.Zero(t, strings.Count(string(page), "\n```")%2, "a code block of %s has no end", file)
 		for _, heading := range headingLine.FindAllStringSubmatch(string(page), -1) {
 			place := file + "#" + anchor(heading[1])
-			require.False(t, headings[place], "two headings %q", place)
+			require.False(t, headings[place], "the heading %q exists twice", place)
 			headings[place] = true
 		}
 	}
@@ -78,7 +78,7 @@ func TestLinksNameHeadings(t *testing.T) {
 			if link[1] != "" {
 				target = path.Join(path.Dir(file), link[1])
 			}
-			require.True(t, headings[target+"#"+link[2]], "%s links %s", file, link[0])
+			require.True(t, headings[target+"#"+link[2]], "the link in %s leads to no heading: %s", file, link[0])
 		}
 	}
 }
@@ -122,8 +122,8 @@ const sample = `{
   }
 }`
 
-// A schema that names a Go type has what the type and its comments say, and what the schema adds.
-func TestASchemaIsThatOfAGoType(t *testing.T) {
+// A schema with x-go-type has the members and the comments of the Go type. The schema can change and add members.
+func TestSchemasOfGoTypes(t *testing.T) {
 	t.Parallel()
 	folder := t.TempDir()
 	require.NoError(t, os.WriteFile(filepath.Join(folder, "a.go"), []byte(goSample), 0o600))

@@ -8,8 +8,8 @@ import (
 	"go.yaml.in/yaml/v3"
 )
 
-// node is a value of the document, or empty. The document is read as YAML, because
-// that keeps the order of the members.
+// node is a value of the document, or empty. The document is parsed as YAML, because the YAML parser keeps the order
+// of the members.
 type node struct{ *yaml.Node }
 
 // member is one member of an object.
@@ -20,7 +20,7 @@ type member struct {
 
 func (n node) exists() bool { return n.Node != nil }
 
-// get walks down objects.
+// get returns the value at a path of member names, or an empty node.
 func (n node) get(keys ...string) node {
 	for _, key := range keys {
 		var next *yaml.Node
@@ -129,7 +129,7 @@ func quote(s string) string {
 	encoder := json.NewEncoder(b)
 	encoder.SetEscapeHTML(false)
 	if err := encoder.Encode(s); err != nil {
-		panic(err) // a string has a JSON form
+		panic(err) // every string can be encoded as JSON
 	}
 	return strings.TrimSuffix(b.String(), "\n")
 }

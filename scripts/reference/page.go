@@ -9,7 +9,7 @@ import (
 	"go.yaml.in/yaml/v3"
 )
 
-// page is the text of the reference, as far as it is written. See split for its files.
+// page is the text of the reference so far. split divides it into files.
 type page struct {
 	strings.Builder
 	root node
@@ -23,10 +23,12 @@ type endpoint struct {
 	node node
 }
 
-// methods are the members of a path item that are endpoints. The others, such as parameters, are not.
+// methods are the members of a path item that describe endpoints. A path item also has other members, such as
+// parameters.
 var methods = []string{"get", "put", "post", "delete", "head", "options", "patch"}
 
-// reference returns the text of the reference for an OpenAPI document, or an error if the document is not readable.
+// reference returns the text of the reference for an OpenAPI document. It returns an error if it cannot parse the
+// document.
 func reference(document []byte) ([]byte, error) {
 	var parsed yaml.Node
 	if err := yaml.Unmarshal(document, &parsed); err != nil {
@@ -50,7 +52,7 @@ func reference(document []byte) ([]byte, error) {
 }
 
 func (p *page) line(format string, args ...any) {
-	_, _ = fmt.Fprintf(p, format+"\n", args...) // a Builder takes everything
+	_, _ = fmt.Fprintf(p, format+"\n", args...) // writing to a Builder never fails
 }
 
 // endpoints returns the endpoints whose first tag is tag, in the order of the document.
@@ -77,7 +79,7 @@ func (p *page) contents() {
 	p.line("")
 }
 
-// anchor returns the anchor that GitHub makes from a heading.
+// anchor returns the anchor that GitHub generates for a heading.
 func anchor(heading string) string {
 	kept := strings.Map(func(r rune) rune {
 		switch {
@@ -91,7 +93,7 @@ func anchor(heading string) string {
 	return strings.ToLower(kept)
 }
 
-// failures describes the errors that many endpoints share.
+// failures writes the section about the errors that many endpoints share.
 func (p *page) failures() {
 	p.line("## Errors\n")
 	p.line("The section of each endpoint lists the statuses that it returns.\n")
@@ -214,8 +216,8 @@ func (p *page) responses(e endpoint) {
 	}
 }
 
-// responseBody describes the body of a response at the first endpoint that sends it. Later
-// endpoints link to that description.
+// responseBody describes the body of a response in the section of the first endpoint that sends it. The sections of
+// later endpoints link to that section.
 func (p *page) responseBody(e endpoint, media node) {
 	if !media.exists() {
 		return

@@ -9,15 +9,14 @@ import (
 // row is one member of a body, or one parameter.
 type row struct{ name, kind, required, meaning string }
 
-// table lists the members of one kind of object. title names the kind when a value
-// can have several kinds.
+// table lists the members of one kind of object. If a value can have several kinds, title is the name of the kind.
 type table struct {
 	title string
 	rows  []row
 }
 
-// resolve follows a reference. A description beside the reference has precedence
-// over the description of the target.
+// resolve follows references. If a node has a reference and a description, this description replaces the description
+// of the target.
 func (p *page) resolve(n node) (resolved node, description string) {
 	description = n.get("description").text()
 	for n.get("$ref").exists() {
@@ -31,7 +30,7 @@ func (p *page) resolve(n node) (resolved node, description string) {
 
 func unescape(pointer string) string { return strings.ReplaceAll(pointer, "~0", "~") }
 
-// kind describes the values that a schema allows.
+// kind returns a text about the values that a schema allows.
 func (p *page) kind(schema node) string {
 	resolved, _ := p.resolve(schema)
 	if constant := resolved.get("const"); constant.exists() {
@@ -88,7 +87,7 @@ func span(low, high string) string {
 	}
 }
 
-// meaning returns the description, with the default if any.
+// meaning returns the description, followed by the default if there is one.
 func (p *page) meaning(schema node, description string) string {
 	resolved, other := p.resolve(schema)
 	if description == "" {
@@ -104,8 +103,7 @@ func (p *page) meaning(schema node, description string) string {
 	return strings.ReplaceAll(description, "\n", " ")
 }
 
-// tables returns the members of every object that a schema allows, including
-// nested objects.
+// tables returns a table for every object that a schema allows, with the members of nested objects.
 func (p *page) tables(schema node) []table {
 	resolved, _ := p.resolve(schema)
 	prefix := ""
@@ -122,7 +120,7 @@ func (p *page) tables(schema node) []table {
 		}
 		inside, _ := p.resolve(choice)
 		deeper := prefix
-		if inside.get("type").text() == "array" { // one of several kinds
+		if inside.get("type").text() == "array" { // the array is one of several kinds
 			title = "Array"
 			deeper += "[]."
 			inside, _ = p.resolve(inside.get("items"))
@@ -134,7 +132,7 @@ func (p *page) tables(schema node) []table {
 	return tables
 }
 
-// rows lists the members of an object.
+// rows returns the members of an object and of the objects in it.
 func (p *page) rows(schema node, prefix string) []row {
 	required := map[string]bool{}
 	for _, name := range schema.get("required").elements() {

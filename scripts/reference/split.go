@@ -17,9 +17,9 @@ var (
 	internalLink = regexp.MustCompile(`\]\(#([^)]*)\)`)
 )
 
-// split returns the files of the reference by their path in the repository. The list of endpoints and the errors stay in
-// docs/http-reference.md. Each other section of the text becomes a page of the folder docs/http, with its headings one level
-// higher. A link to a heading of another file names that file.
+// split returns the files of the reference. The keys are paths in the repository. The list of endpoints and the
+// errors stay in docs/http-reference.md. Each other section becomes a page of the folder docs/http, and its headings
+// move one level up. A link to a heading in another file gets the name of that file.
 func split(text string) map[string][]byte {
 	parts := strings.Split(text, "\n## ")
 	pages := map[string]string{indexFile: parts[0]}
@@ -48,7 +48,8 @@ func split(text string) map[string][]byte {
 	return files
 }
 
-// relative returns the path of a file of the reference in a link from another one, and nothing for the same file.
+// relative returns the path in a link from one file of the reference to another. For a link within a file it returns
+// "".
 func relative(from, to string) string {
 	switch {
 	case from == to:

@@ -16,19 +16,21 @@ import (
 )
 
 const (
-	// typesFolder has the Go types of requests and answers.
+	// typesFolder has the Go types of requests and responses.
 	typesFolder = "pkg/client/api"
-	// typeKey names the Go type of a schema. Its other members change or complete what the type says.
+	// typeKey is the member of a schema that names a Go type. The other members of the schema change or complete the
+	// schema of the type.
 	typeKey = "x-go-type"
 )
 
-// goTypes are the types of typesFolder by their names, and the named schemas of a document.
+// goTypes has the types of typesFolder by name, and the named schemas of the document.
 type goTypes struct {
 	types   map[string]*ast.TypeSpec
 	schemas node
 }
 
-// expand replaces each schema of a document that names a Go type by what the type and the comments of its fields say.
+// expand replaces each schema that names a Go type by the schema of this type. The comments of the fields become
+// descriptions.
 func expand(document []byte, folder string) ([]byte, error) {
 	var parsed yaml.Node
 	if err := yaml.Unmarshal(document, &parsed); err != nil {
@@ -61,7 +63,7 @@ func expand(document []byte, folder string) ([]byte, error) {
 	return indented.Bytes(), err
 }
 
-// expand replaces the schemas in n.
+// expand replaces the schemas in n and in its children.
 func (g *goTypes) expand(n *yaml.Node) error {
 	for _, child := range n.Content {
 		if err := g.expand(child); err != nil {
@@ -89,7 +91,7 @@ func (g *goTypes) expand(n *yaml.Node) error {
 	return nil
 }
 
-// override sets a member of a schema. Objects are merged. A reference replaces all but the description.
+// override sets a member of a schema. It merges objects. A reference replaces everything except the description.
 func override(schema *yaml.Node, name string, value *yaml.Node) {
 	old := node{schema}.get(name)
 	switch {
@@ -137,7 +139,7 @@ func (g *goTypes) schema(of ast.Expr) (*yaml.Node, error) {
 	return nil, fmt.Errorf("a schema cannot have the Go type %T", of)
 }
 
-// named returns the schema of a type with a name. An int64 and a float64 are never negative.
+// named returns the schema of a named type. The types int64 and float64 have the minimum 0.
 func (g *goTypes) named(name string) (*yaml.Node, error) {
 	switch name {
 	case "string", "bool":
@@ -163,8 +165,8 @@ func (g *goTypes) named(name string) (*yaml.Node, error) {
 	return nil, fmt.Errorf("%s has no type %s", typesFolder, name)
 }
 
-// object returns the schema of a struct. Members that can be absent are not required. What a pointer of such a member
-// points to is never null.
+// object returns the schema of a struct. A field with omitzero or omitempty is not required. If such a field is a
+// pointer, the member is absent for nil, and so never null.
 func (g *goTypes) object(of *ast.StructType) (*yaml.Node, error) {
 	if len(of.Fields.List) == 0 {
 		return mapping("type", text("object")), nil
@@ -208,7 +210,7 @@ func (g *goTypes) object(of *ast.StructType) (*yaml.Node, error) {
 	return mapping("type", text("object"), "required", required, "properties", properties), nil
 }
 
-// orNull allows null too.
+// orNull returns a schema that also allows null.
 func orNull(schema *yaml.Node) *yaml.Node {
 	kind := node{schema}.get("type")
 	if !kind.exists() {
@@ -223,7 +225,7 @@ func text(s string) *yaml.Node { return &yaml.Node{Kind: yaml.ScalarNode, Tag: "
 
 func ref(name string) *yaml.Node { return mapping("$ref", text("#/components/schemas/"+name)) }
 
-// mapping returns an object of names and nodes in turns.
+// mapping returns an object. Its arguments are names and nodes by turns.
 func mapping(pairs ...any) *yaml.Node {
 	n := &yaml.Node{Kind: yaml.MappingNode}
 	for _, one := range pairs {

@@ -1,5 +1,5 @@
-// Command steppable builds the chaos test with a clock that can be stepped: steppable FILE. Without it, each run of the
-// chaos test with the fault step-clock builds such a program for its servers. It is called by make chaos.
+// Command steppable builds the chaos test with a clock that a fault can step: steppable FILE. `make chaos` calls it.
+// Without this program, each run of the chaos test with the fault step-clock builds such a program for its servers.
 package main
 
 import (
@@ -26,6 +26,6 @@ func build() error {
 	if err != nil {
 		return err
 	}
-	defer func() { _ = os.RemoveAll(dir) }() // only the program is needed
+	defer func() { _ = os.RemoveAll(dir) }() // the program in os.Args[1] is outside of the folder
 	return clock.Build(context.Background(), dir, os.Args[1])
 }

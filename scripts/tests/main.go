@@ -1,10 +1,11 @@
-// Command tests runs the tests with gotestsum. Its arguments are the packages, then --, then the flags of go test:
+// Command tests runs tests with gotestsum. The arguments are the packages, then --, then the flags of go test:
 //
 //	go run ./scripts/tests ./pkg/... ./test/model -- -race
 //
-// A test that fails is run once more, alone, after all others. If it fails again, tests exits with 1. It repeats nothing
-// after a data race, or after more than five failures. At the end it prints the slowest tests, and the unsteady ones,
-// which failed once. BELFRY_UNSTEADY names a file to which it appends the unsteady tests, a line each.
+// A failed test is run once more, after all other tests. If it fails again, the command exits with 1. After a data
+// race, or after more than five failures, nothing is run again. At the end the command prints the slowest tests, and
+// the unsteady tests: those that failed once and then passed. It also appends the unsteady tests to the file in
+// BELFRY_UNSTEADY, one per line.
 package main
 
 import (
@@ -22,9 +23,9 @@ import (
 
 const (
 	program    = ".bin/gotestsum" // the Makefile installs it
-	repeatable = 5                // more failures than these are a fault of the change
+	repeatable = 5                // if more tests fail, no test is run again
 	slowest    = 10
-	// unsteadyFile is the variable that names a file.
+	// unsteadyFile is the environment variable with the file for the unsteady tests.
 	unsteadyFile = "BELFRY_UNSTEADY"
 )
 
@@ -42,7 +43,7 @@ func main() {
 	}
 }
 
-// run runs the tests, and reports whether one failed for good.
+// run runs the tests. It reports whether a test failed twice, or a package failed without a failed test.
 func run(packages, flags []string) (failed bool, err error) {
 	dir, err := os.MkdirTemp("", "belfry-tests-")
 	if err != nil {
@@ -60,7 +61,7 @@ func run(packages, flags []string) (failed bool, err error) {
 	err = cmd.Run()
 	var exit *exec.ExitError
 	if failed = errors.As(err, &exit); err != nil && !failed {
-		return false, fmt.Errorf("running gotestsum, which make test installs: %w", err)
+		return false, fmt.Errorf("running gotestsum (make test installs it): %w", err)
 	}
 	file, err := os.Open(record)
 	if err != nil {
@@ -92,7 +93,7 @@ func (r *results) print(w io.Writer) {
 	}
 }
 
-// list appends the unsteady tests to a file, unless its name is empty.
+// list appends the unsteady tests to a file. It does nothing if name is empty.
 func (r *results) list(name string) error {
 	lines := r.unsteady()
 	if name == "" || len(lines) == 0 {
@@ -106,5 +107,5 @@ func (r *results) list(name string) error {
 	return errors.Join(err, file.Close())
 }
 
-// printf writes to a terminal or a log: the tests go on if that fails.
+// printf writes to a terminal or a log. It ignores errors, because the tests must continue.
 func printf(w io.Writer, format string, args ...any) { _, _ = fmt.Fprintf(w, format, args...) }

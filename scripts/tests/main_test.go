@@ -10,7 +10,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// sample is a package whose tests fail as the file of their name says: once, each time, or never.
+// sample is a package with a test that always passes, and a test that fails in its first run.
 const sample = `package sample
 
 import (
@@ -31,10 +31,10 @@ func TestOnce(t *testing.T) {
 `
 
 const always = `
-func TestAlways(t *testing.T) { t.Fatal("it is wrong") }
+func TestAlways(t *testing.T) { t.Fatal("it always fails") }
 `
 
-// runSample runs the tests of a package in a module of its own. It returns the output, and the list of the unsteady tests.
+// runSample runs the tests of a package in a separate module. It returns the output and the list of unsteady tests.
 func runSample(t *testing.T, source string) (output, listed string, err error) {
 	t.Helper()
 	dir := t.TempDir()
@@ -55,7 +55,7 @@ func runSample(t *testing.T, source string) (output, listed string, err error) {
 	return string(out), string(lines), err
 }
 
-func TestATestThatFailsOnceIsUnsteady(t *testing.T) {
+func TestFailingOnceIsUnsteady(t *testing.T) {
 	t.Parallel()
 	output, listed, err := runSample(t, sample)
 	require.NoError(t, err, output)
@@ -66,16 +66,17 @@ func TestATestThatFailsOnceIsUnsteady(t *testing.T) {
 	require.NotContains(t, listed, "of no interest")
 }
 
-func TestATestThatFailsTwiceIsRed(t *testing.T) {
+func TestFailingTwiceIsAFailure(t *testing.T) {
 	t.Parallel()
 	output, listed, err := runSample(t, sample+always)
 	require.Error(t, err, output)
-	require.Contains(t, output, "it is wrong")
+	require.Contains(t, output, "it always fails")
 	require.NotContains(t, listed, "TestAlways")
 }
 
-// A package that fails after its tests, as one that leaves goroutines does, is red, also if it would pass without them.
-func TestAPackageThatFailsAfterItsTestsIsRed(t *testing.T) {
+// A package that fails after its tests counts as failed, for example because it leaves goroutines. It counts as
+// failed even if the repetition without tests passes.
+func TestPackageThatFailsAfterItsTestsIsAFailure(t *testing.T) {
 	t.Parallel()
 	const ending = `
 func TestMain(m *testing.M) {

@@ -11,7 +11,7 @@ import (
 	"time"
 )
 
-// mostMessage is the length of the message of an unsteady test, in bytes.
+// mostMessage is the maximum length of the message of an unsteady test in bytes.
 const mostMessage = 600
 
 // event is a line of go test -json.
@@ -23,20 +23,20 @@ type event struct {
 // test is a test function with its subtests.
 type test struct {
 	pkg, name    string
-	longest      time.Duration // of its runs
-	failed, done bool          // failed: in its first run; done: it passed after that
-	message      []string      // the output of its first run, or of the subtest that failed
+	longest      time.Duration // duration of its longest run
+	failed, done bool          // failed: a run failed; done: the last run passed
+	message      []string      // output of the first failed run
 }
 
-// results are the tests of a run, by package and name.
+// results has the tests of a run, by package and name.
 type results struct {
 	tests map[[2]string]*test
-	// broken are the packages that failed although no test of theirs did: a goroutine was left, or TestMain failed.
-	// Gotestsum repeats such a package without its tests, which proves nothing.
+	// broken are the packages that failed although none of their tests failed: a goroutine was left, or TestMain
+	// failed. Gotestsum repeats such a package without its tests, so the result of the repetition does not count.
 	broken []string
 }
 
-// read reads the events of a run.
+// read returns the results from the events of a run.
 func read(from io.Reader) (*results, error) {
 	r := &results{tests: map[[2]string]*test{}}
 	lines := json.NewDecoder(from)
@@ -56,7 +56,7 @@ func read(from io.Reader) (*results, error) {
 	}
 }
 
-// explained reports whether a test of a package has failed.
+// explained reports whether a failed test explains the failure of a package.
 func (r *results) explained(pkg string) bool {
 	for t := range maps.Values(r.tests) {
 		if t.pkg == pkg && t.failed {
@@ -76,7 +76,7 @@ func (r *results) apply(e event) {
 	switch {
 	case e.Action == "output" && !t.failed:
 		t.message = append(t.message, e.Output)
-	case sub: // the end of the test follows
+	case sub: // a subtest: the event of the whole test follows
 	case e.Action == "pass" || e.Action == "fail":
 		t.longest = max(t.longest, time.Duration(e.Elapsed*float64(time.Second)))
 		t.failed, t.done = t.failed || e.Action == "fail", e.Action == "pass"
@@ -86,7 +86,7 @@ func (r *results) apply(e event) {
 	}
 }
 
-// unsteady returns a line for each test that failed and then passed, in the order of their names.
+// unsteady returns one line for each test that failed and then passed, sorted by name.
 func (r *results) unsteady() []string {
 	var lines []string
 	for t := range maps.Values(r.tests) {
@@ -98,7 +98,7 @@ func (r *results) unsteady() []string {
 	return lines
 }
 
-// reason is the message of the first failure on one line. It begins with the failed assertion, if there is one.
+// reason returns the output of the first failure on one line. It begins at the failed assertion, if there is one.
 func (t *test) reason() string {
 	whole := strings.Join(t.message, "")
 	if at := strings.Index(whole, "Error Trace:"); at >= 0 {

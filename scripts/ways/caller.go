@@ -12,7 +12,7 @@ import (
 // caller is the address of a server.
 type caller string
 
-// delivery is a message with its lease, as an ack names it.
+// delivery is a delivered message with its lease, in the form that an ack needs.
 type delivery struct {
 	TransactionID string `json:"transactionId"`
 	PartitionID   string `json:"partitionId"`
@@ -39,7 +39,7 @@ func (c caller) send(ctx context.Context, method, target string, body any) ([]by
 	return reply.Raw, err
 }
 
-// push pushes one message.
+// push pushes one message to a queue.
 func (c caller) push(ctx context.Context, queue string) error {
 	_, err := c.send(ctx, http.MethodPost, "/api/v1/push", map[string]any{
 		"items": []map[string]any{{"queue": queue, "payload": map[string]int{"order": 1}}},
@@ -47,7 +47,7 @@ func (c caller) push(ctx context.Context, queue string) error {
 	return err
 }
 
-// pop takes one message. It is an error if there is none.
+// pop takes one message. It returns an error if there is not exactly one message.
 func (c caller) pop(ctx context.Context, queue, query string) (delivery, error) {
 	raw, err := c.send(ctx, http.MethodGet, "/api/v1/pop/queue/"+queue+"?batch=1&consumerGroup="+group+"&"+query, nil)
 	if err != nil {
@@ -63,7 +63,7 @@ func (c caller) pop(ctx context.Context, queue, query string) (delivery, error) 
 	return answer.Messages[0], nil
 }
 
-// drain takes and finishes the one message of a queue.
+// drain pops and acknowledges the only message of a queue.
 func (c caller) drain(ctx context.Context, queue string) error {
 	_, err := c.pop(ctx, queue, "autoAck=true")
 	return err

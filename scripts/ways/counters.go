@@ -13,16 +13,17 @@ import (
 	"strings"
 )
 
-// block is a piece of a file that runs from its first line to its last.
+// block is a range of lines in a file. A coverage counter counts its executions.
 type block struct {
 	file        string // below the root of the repository
 	first, last int
-	columns     string // tells blocks of the same lines apart
+	columns     string // distinguishes blocks on the same lines
 }
 
-// sample has what ran in the intervals of one kind.
+// sample has the executions in all intervals of one kind: intervals without a request, or with one of the requests.
 type sample struct {
-	// blocks and statements say how often each block ran, and each statement file was sent, for each interval.
+	// For each interval, blocks counts the executions of each block, and statements counts how often each SQL file
+	// was sent.
 	blocks     []map[block]int
 	statements []map[string]int
 }
@@ -39,14 +40,14 @@ func clearCounters() error {
 	return nil
 }
 
-// readCounters returns the blocks that have run since clearCounters. It makes its files below dir.
+// readCounters returns the blocks that ran since clearCounters. It writes temporary files below dir.
 func readCounters(ctx context.Context, dir string) (_ map[block]int, err error) {
 	dir, err = os.MkdirTemp(dir, "counters-")
 	if err != nil {
 		return nil, fmt.Errorf("making a folder: %w", err)
 	}
 	defer func() { err = errors.Join(err, os.RemoveAll(dir)) }()
-	if err := coverage.WriteCountersDir(dir); err != nil { // first, because its end is the end of the interval
+	if err := coverage.WriteCountersDir(dir); err != nil { // comes first, because the interval ends here
 		return nil, fmt.Errorf("writing the counters: %w", err)
 	}
 	if err := coverage.WriteMetaDir(dir); err != nil {
@@ -71,7 +72,7 @@ func parseProfile(r io.Reader) (map[block]int, error) {
 	for lines.Scan() {
 		name, position, found := strings.Cut(lines.Text(), ".go:")
 		if !found {
-			continue // the mode
+			continue // the first line, which names the mode
 		}
 		b := block{file: strings.TrimPrefix(name, module) + ".go"}
 		var from, to, statements, count int
@@ -85,8 +86,8 @@ func parseProfile(r io.Reader) (map[block]int, error) {
 	return ran, lines.Err()
 }
 
-// takesPart returns what the intervals of the requests ran more often than the idle ones. One interval of each kind may
-// be an exception, because background work comes at any time.
+// takesPart returns the keys with more executions in the intervals of the requests than in the idle intervals.
+// Background work may run at any time, so one interval of each kind may be an exception.
 func takesPart[K comparable](requests, idle []map[K]int) []K {
 	seen := map[K]bool{}
 	for _, ran := range requests {

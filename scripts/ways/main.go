@@ -4,10 +4,11 @@
 //	go run ./scripts/ways         # numbers and a line for each package
 //	go run ./scripts/ways -files  # every file
 //
-// It builds itself with counters in each block of the server, starts a private Postgres and two servers, and repeats
-// the three requests. The pop waits until a push to the other server wakes it. A block takes part if the repetitions ran
-// it more often than as many intervals without a request, see takesPart. So background work does not count. The SQL
-// files are the statements that take part, and the functions that their texts name, directly or not.
+// The command builds itself with a coverage counter in each block of the server. It starts a private Postgres and two
+// servers, and repeats the three requests. The pop waits until a push to the other server wakes it. A block takes
+// part if the intervals with the request ran it more often than the same number of intervals without a request. So
+// background work does not count: see takesPart. The SQL files are the statements that take part, and the functions
+// that these statements call directly or indirectly.
 package main
 
 import (
@@ -25,7 +26,7 @@ import (
 
 const module = "github.com/belfry-mq/belfry/"
 
-// The first argument of the program that was built with counters.
+// These roles are the first argument of the program that is built with counters.
 const (
 	measureRole = "measure"
 	serveRole   = "serve"
@@ -74,11 +75,11 @@ func buildAndRun(ctx context.Context, files bool) (err error) {
 	if err != nil {
 		return err
 	}
-	// Each program with counters writes them at its end to this folder. Nothing reads these.
+	// A program that measures its coverage writes files to this folder when it ends. Nothing reads these files.
 	return execute(ctx, []string{"GOCOVERDIR=" + exit}, program, measureRole, dir, fmt.Sprint(files))
 }
 
-// execute runs a program with the output of this one. The end of ctx interrupts it.
+// execute runs a program. The program writes to the output of this process. The end of ctx interrupts the program.
 func execute(ctx context.Context, env []string, name string, args ...string) error {
 	cmd := exec.CommandContext(ctx, name, args...)
 	cmd.Cancel = func() error { return cmd.Process.Signal(os.Interrupt) }
@@ -103,5 +104,5 @@ func measureAndPrint(ctx context.Context, dir string, files bool) error {
 	return nil
 }
 
-// printf writes to a terminal or a pipe.
+// printf writes to a terminal or a pipe, and ignores errors.
 func printf(w io.Writer, format string, args ...any) { _, _ = fmt.Fprintf(w, format, args...) }

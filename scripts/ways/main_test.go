@@ -12,9 +12,9 @@ import (
 	"github.com/belfry-mq/belfry/sql"
 )
 
-// A block takes part if the requests ran it more often than the intervals without one. One interval of each kind may be
-// an exception.
-func TestOnlyWhatTheRequestsRunTakesPart(t *testing.T) {
+// A block takes part if the intervals with the request ran it more often than the intervals without a request. One
+// interval of each kind may be an exception.
+func TestOnlyBlocksOfTheRequestsTakePart(t *testing.T) {
 	t.Parallel()
 	const (
 		requested  = "pkg/a/a.go:1.2,3.4 1"
@@ -60,7 +60,7 @@ func TestFunctionsAreFoundThroughOthers(t *testing.T) {
 	require.NotContains(t, files, "sql/functions/push/append.sql")
 }
 
-func TestTheLinesOfCodeThatRanAreCounted(t *testing.T) {
+func TestExecutedLinesAreCounted(t *testing.T) {
 	t.Chdir(t.TempDir())
 	require.NoError(t, os.MkdirAll("pkg/a", 0o700))
 	require.NoError(t, os.WriteFile("pkg/a/a.go", []byte("package a\n\n// F does it.\nfunc F() {\n\t// why\n\tg()\n}\n"), 0o600))

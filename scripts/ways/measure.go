@@ -18,14 +18,14 @@ import (
 const (
 	warmUps = 3
 	rounds  = 7
-	// span is the length of an interval. A request and the work after its answer take less.
+	// span is the length of an interval. A request and the work after its answer take less than this time.
 	span = time.Second
-	// wait is how long the pop has waited when the push comes.
+	// wait is the time from the start of the pop to the push that wakes the pop.
 	wait = span / 3
-	// database and otherRole belong to the private Postgres. The server that is measured connects as its owner.
+	// database and otherRole are in the private Postgres. The measured server connects as the owner of the cluster.
 	database  = "belfry"
 	otherRole = "other"
-	// logPrefix starts the lines of the log of Postgres with the role.
+	// logPrefix makes each line of the Postgres log begin with the role.
 	logPrefix = "%u|"
 )
 
@@ -33,12 +33,12 @@ const (
 type rig struct {
 	cluster *devdb.Cluster
 	dir     string
-	here    caller // the server with counters that are read
-	other   caller
-	stops   []func() error // in the order of the starts
+	here    caller         // the measured server, in this process
+	other   caller         // the server in another process
+	stops   []func() error // in the order of the starts; called in reverse
 }
 
-// measure starts everything, makes the requests, and returns the three ways.
+// measure starts Postgres and the servers, makes the requests, and returns the results for pop, push and ack.
 func measure(ctx context.Context, dir string) (found []way, err error) {
 	r := &rig{dir: dir}
 	defer func() {
@@ -112,7 +112,7 @@ func (r *rig) createRole(ctx context.Context) error {
 	return errors.Join(err, conn.Close(ctx))
 }
 
-// round makes each request once, and adds what ran to the samples if counted is true.
+// round makes each request once. If counted, it adds the executed blocks and statements to the samples.
 func (r *rig) round(ctx context.Context, counted bool, idle, pop, push, ack *sample) error {
 	var got delivery
 	for _, step := range []struct {
@@ -132,12 +132,13 @@ func (r *rig) round(ctx context.Context, counted bool, idle, pop, push, ack *sam
 	return nil
 }
 
-// interval runs work, waits for the end of the span, and adds what ran to a sample.
+// interval runs work and waits for the end of the span. If counted, it adds the executed blocks and statements to
+// into.
 func (r *rig) interval(ctx context.Context, counted bool, into *sample, work func() error) error {
 	log := filepath.Join(r.cluster.Dir(), "postgres.log")
 	before, err := os.Stat(log)
 	if err != nil {
-		return fmt.Errorf("looking at the log of Postgres: %w", err)
+		return fmt.Errorf("reading the size of the Postgres log: %w", err)
 	}
 	if err := clearCounters(); err != nil {
 		return err
@@ -167,7 +168,7 @@ func (r *rig) interval(ctx context.Context, counted bool, into *sample, work fun
 	return nil
 }
 
-// wokenPop waits with a pop until a push to the other server wakes it.
+// wokenPop starts a pop that waits, pushes to the other server, and returns the message that the pop received.
 func (r *rig) wokenPop(ctx context.Context) (delivery, error) {
 	var got delivery
 	done := make(chan error, 1)

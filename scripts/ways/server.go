@@ -19,8 +19,8 @@ import (
 	"github.com/belfry-mq/belfry/pkg/app"
 )
 
-// startServer starts a server in this process, with the default settings but for its heartbeat, and returns its address and a function that
-// stops it. It blocks until the server is ready or has failed.
+// startServer starts a server in this process. It uses the default settings, except for the heartbeat. It returns the
+// address of the server and a function that stops it. It blocks until the server is ready or has failed.
 func startServer(ctx context.Context, dsn string) (base string, stop func() error, err error) {
 	spool, err := os.MkdirTemp("", "belfry-ways-spool-")
 	if err != nil {
@@ -30,7 +30,7 @@ func startServer(ctx context.Context, dsn string) (base string, stop func() erro
 	cfg.Database.URL = setting.Secret(dsn)
 	cfg.HTTP.Addr, cfg.HTTP.DrainDelay = "127.0.0.1:0", 0
 	cfg.Spool.Dir = spool
-	// A heartbeat runs the code that a wake runs, so none may come during the intervals.
+	// A heartbeat runs the same code as a wake, so no heartbeat may happen during the intervals.
 	cfg.Listen.CanaryInterval, cfg.Listen.PeerTimeout = time.Hour, 2*time.Hour
 	ctx, cancel := context.WithCancel(ctx)
 	ready, ended := make(chan net.Addr, 1), make(chan error, 1)
@@ -47,7 +47,8 @@ func startServer(ctx context.Context, dsn string) (base string, stop func() erro
 	}
 }
 
-// serveUntilEOF starts a server, writes its address as a line, and stops the server at the end of input.
+// serveUntilEOF starts a server, writes the address of the server as a line, and stops the server at the end of
+// input.
 func serveUntilEOF(ctx context.Context, dsn string, input io.Reader, output io.Writer) error {
 	base, stop, err := startServer(ctx, dsn)
 	if err != nil {
@@ -58,7 +59,7 @@ func serveUntilEOF(ctx context.Context, dsn string, input io.Reader, output io.W
 	return errors.Join(err, stop())
 }
 
-// startOther starts a server in another process, whose work no counter of this process sees.
+// startOther starts a server in another process. The counters of this process do not count its work.
 func startOther(ctx context.Context, dsn string) (base string, stop func() error, err error) {
 	cmd := exec.CommandContext(ctx, os.Args[0], serveRole, dsn)
 	cmd.Stderr = os.Stderr

@@ -11,7 +11,7 @@ import (
 	"github.com/belfry-mq/belfry/sql"
 )
 
-// queryFiles maps the text of each statement, without blanks, to its file.
+// queryFiles maps the text of each statement to its file. The text has no white space.
 var queryFiles = func() map[string]string {
 	files := map[string]string{}
 	for _, name := range sql.Names() {
@@ -22,11 +22,11 @@ var queryFiles = func() map[string]string {
 
 func withoutBlanks(text string) string { return strings.Join(strings.Fields(text), "") }
 
-// sentStatements counts the statements, by file, in a log of Postgres that another role than otherRole sent.
+// sentStatements reads a log of Postgres. It counts, by file, the statements of all roles except otherRole.
 func sentStatements(log io.Reader) map[string]int {
 	sent := map[string]int{}
-	raw, _ := io.ReadAll(log) // of memory
-	// A statement of several lines goes on with a tab.
+	raw, _ := io.ReadAll(log) // log is in memory, so it can always be read
+	// Postgres writes a tab at the start of each further line of a statement.
 	for line := range strings.SplitSeq(strings.ReplaceAll(string(raw), "\n\t", " \t"), "\n") {
 		role, rest, _ := strings.Cut(line, "|")
 		_, text, found := strings.Cut(rest, ": ")
@@ -37,7 +37,7 @@ func sentStatements(log io.Reader) map[string]int {
 			if file, ok := queryFiles[withoutBlanks(text)]; ok {
 				sent[file]++
 			}
-			// "LOG:  execute NAME: TEXT"
+			// The text follows the prefix "LOG:  execute NAME: ".
 			if _, text, found = strings.Cut(text, ": "); !found {
 				break
 			}
@@ -51,8 +51,8 @@ var (
 	comment      = regexp.MustCompile(`--[^\n]*`)
 )
 
-// addFunctions adds the files of the functions that the texts of files name, and of those that these name. It reads
-// the files below the current folder.
+// addFunctions adds the files of all functions that the texts of files call, directly or indirectly. It reads the
+// files below the current folder.
 func addFunctions(files map[string]bool) error {
 	paths, err := filepath.Glob("sql/functions/*/*.sql")
 	if err != nil {

@@ -11,7 +11,7 @@ import (
 	"text/tabwriter"
 )
 
-// way is what takes part in one request.
+// way has the Go files and SQL files that take part in one request.
 type way struct {
 	verb string
 	// lines has the number of executed lines of each Go file, without blank lines and comments.
@@ -25,7 +25,7 @@ func newWay(verb string, request, idle *sample) (way, error) {
 	w := way{verb: verb, lines: map[string]int{}, length: map[string]int{}}
 	blocks := map[string][]block{}
 	for _, b := range takesPart(request.blocks, idle.blocks) {
-		if !strings.HasPrefix(b.file, "scripts/") { // this command itself
+		if !strings.HasPrefix(b.file, "scripts/") { // leaves out this command
 			blocks[b.file] = append(blocks[b.file], b)
 		}
 	}
@@ -58,7 +58,7 @@ func newWay(verb string, request, idle *sample) (way, error) {
 	return w, nil
 }
 
-// print writes the numbers, then a line for each package, or for each file.
+// print writes the totals, then one line for each package, or for each file.
 func (w way) print(out io.Writer, files bool) error {
 	executed, total := 0, 0
 	names := slices.SortedFunc(maps.Keys(w.lines), comparePaths)
@@ -89,7 +89,7 @@ func (w way) print(out io.Writer, files bool) error {
 	return table.Flush()
 }
 
-// comparePaths sorts by package, then by file.
+// comparePaths compares by folder, then by file name.
 func comparePaths(a, b string) int {
 	if c := strings.Compare(path.Dir(a), path.Dir(b)); c != 0 {
 		return c

@@ -4,8 +4,8 @@ CREATE SCHEMA IF NOT EXISTS belfry;
 
 -- From sql/schema/queue.sql.
 
--- A queue and its options. pkg/queue/options.go says what each option does. Times are in
--- seconds, except those of retries. 0 switches an optional limit off.
+-- A queue and its options. pkg/queue/options.go says what each option does. Times are in seconds, except
+-- retry_delay and retry_delay_max. 0 switches an optional limit off.
 CREATE TABLE belfry.queue (
     id                          bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
     uid                         uuid NOT NULL DEFAULT gen_random_uuid(),
@@ -25,7 +25,7 @@ CREATE TABLE belfry.queue (
     -- The greatest number of stored messages.
     max_size                    bigint NOT NULL DEFAULT 0,
     priority                    bigint NOT NULL DEFAULT 0,
-    -- See belfry.retry_delay; the first and the last are milliseconds.
+    -- The delay of a redelivery; see belfry.retry_delay. retry_delay and retry_delay_max are milliseconds.
     retry_delay                 bigint NOT NULL DEFAULT 1000,
     retry_backoff               bigint NOT NULL DEFAULT 2,
     retry_delay_max             bigint NOT NULL DEFAULT 60000,
@@ -42,7 +42,7 @@ CREATE TABLE belfry.queue (
     deleted_at                  timestamptz
 );
 CREATE UNIQUE INDEX queue_name ON belfry.queue (name) WHERE deleted_at IS NULL;
-CREATE INDEX queue_tags ON belfry.queue (namespace, task); -- If it were partial, plans made on an empty table would search it for names.
+CREATE INDEX queue_tags ON belfry.queue (namespace, task); -- Not partial: a plan made on the empty table would search a partial index for names.
 CREATE INDEX queue_paused ON belfry.queue (id) WHERE paused;
 CREATE INDEX queue_deleted ON belfry.queue (id) WHERE deleted_at IS NOT NULL;
 -- The queues that a sweep examines.
@@ -51,20 +51,19 @@ CREATE INDEX queue_swept ON belfry.queue (id)
 
 -- From sql/schema/partition.sql.
 
--- A partition: an ordered lane of a queue, and the unit of claiming. A push locks this row.
--- No column that a push writes is indexed, so a push is a HOT update while its page has room.
+-- A partition: an ordered log of a queue, and the unit of claiming. A push locks this row. No column
+-- that a push writes is indexed, so a push is a HOT update while the page of the row has room.
 --
--- The table has no primary key: a unique index examines every version of its key, and a held
--- snapshot keeps old versions. The id comes from the sequence of the table, and the uid is random.
+-- The table has no primary key: each update would examine every version of the key in a unique index,
+-- and a held snapshot keeps old versions. ids are unique because the sequence of the table assigns them.
 --
--- How a statement reaches the newest version of a row: in an index, versions of one key are
--- ordered by their place in the table, and a new version has the higher place. The clause
--- "id >= x AND id <= x ORDER BY id DESC LIMIT 1" walks from the high end, and stops at the
--- first visible version. With "id = x" the planner drops the order. The statement writes the
--- locked row by its place (ctid).
+-- How a statement reaches the newest version of a row: in an index, versions of one key are ordered by
+-- their position in the table, and a new version has a higher position. The clause "id >= x AND id <= x
+-- ORDER BY id DESC LIMIT 1" walks from the high end, and stops at the first visible version. With "id =
+-- x" the planner drops the order. The statement then updates the locked row by its position (ctid).
 --
--- A row that does not fit into its page gets new entries in every index. The low fillfactor
--- makes that rare. vacuum_truncate is off because truncation locks out every session.
+-- A new version that does not fit into the page of the row gets an entry in every index. The low
+-- fillfactor makes this rare. vacuum_truncate is off because truncation locks out every session.
 CREATE TABLE belfry.partition (
     id            bigint NOT NULL GENERATED ALWAYS AS IDENTITY,
     queue_id      bigint NOT NULL REFERENCES belfry.queue (id),
@@ -80,16 +79,16 @@ CREATE TABLE belfry.partition (
     swept         bigint NOT NULL DEFAULT 0,
     created_at    timestamptz NOT NULL DEFAULT clock_timestamp(),
     uid           uuid NOT NULL DEFAULT gen_random_uuid(),
-    -- The queue is being deleted, and nobody may push any more.
+    -- The queue is being deleted, and pushes are refused.
     closed        boolean NOT NULL DEFAULT false,
-    -- No pop returns a message of it; see belfry.change_pause.
+    -- No pop returns a message of the partition; see belfry.change_pause.
     paused        boolean NOT NULL DEFAULT false,
     name          text NOT NULL CHECK (octet_length(name) <= 255 AND name NOT IN ('.', '..')),
     UNIQUE (queue_id, name)
 ) WITH (fillfactor = 20, autovacuum_vacuum_scale_factor = 0.02, autovacuum_vacuum_threshold = 500,
         vacuum_truncate = false, toast.vacuum_truncate = false);
--- Without deduplication, because entries that share one posting list are walked from the
--- lowest place up. Equal keys are rare here, so the index stays small.
+-- Deduplication is off, because Postgres reads the entries of a posting list from the lowest position
+-- up. Equal keys are rare here, so the index stays small.
 CREATE INDEX partition_id ON belfry.partition (id) WITH (deduplicate_items = off);
 CREATE INDEX partition_paused ON belfry.partition (queue_id) WHERE paused;
 CREATE INDEX partition_uid ON belfry.partition (uid);
@@ -98,17 +97,17 @@ ALTER TABLE belfry.partition REPLICA IDENTITY USING INDEX partition_queue_id_nam
 
 -- From sql/schema/message.sql.
 
--- The log of messages. It has no foreign keys: each would cost a probe and a share lock for
--- every row, and the lock on the partition's row already gives the same guarantee.
+-- The log of messages. It has no foreign keys: each would cost an index look-up and a share lock for every
+-- row, and the lock on the partition's row already gives the same guarantee.
 CREATE TABLE belfry.message (
     partition_id   bigint NOT NULL,
     seq            bigint NOT NULL, -- The position, from 1. Deleted messages leave gaps.
     created_at     timestamptz NOT NULL, -- It never decreases within a partition.
-    visible_at     timestamptz, -- Nobody may receive the message earlier; NULL: no delay.
+    visible_at     timestamptz, -- No pop returns the message before this instant; NULL: no delay.
     id             uuid NOT NULL,
     trace_id       uuid,
-    encrypted      boolean NOT NULL DEFAULT false, -- The key of the server seals the payload.
-    -- The client's key against duplicates, unique within a partition.
+    encrypted      boolean NOT NULL DEFAULT false, -- The payload is encrypted with the key of the server.
+    -- The client chooses transaction_id to prevent duplicates. It is unique within a partition.
     transaction_id text COLLATE "C" NOT NULL,
     producer_sub   text, -- The subject of the producer's token.
     payload        json NOT NULL,
@@ -126,14 +125,14 @@ CREATE TABLE belfry.consumer_group (
     -- Where the group starts: at the first message, after the newest message, or at start_at.
     mode        text NOT NULL DEFAULT 'all' CHECK (mode IN ('all', 'new', 'timestamp')),
     start_at    timestamptz,
-    -- The group has a cursor in every partition, and not only where it popped by name.
+    -- true: the group has a cursor in every partition. false: only in partitions that its pops named.
     whole_queue boolean NOT NULL DEFAULT false,
-    -- While the group joins: every older partition with a lower name has its cursor. NULL: all have.
+    -- While the group joins the queue, every partition with a lower name has its cursor. NULL: no join.
     joined_upto text,
     -- No pop of the group returns a message; see belfry.change_pause.
     paused      boolean NOT NULL DEFAULT false,
     created_at  timestamptz NOT NULL DEFAULT clock_timestamp(),
-    -- Kept from a deleted group: mode and start_at decide where a new group of that name starts.
+    -- The group was deleted. A new group of this name uses mode and start_at of this row.
     kept        boolean NOT NULL DEFAULT false,
     UNIQUE (queue_id, name)
 );
@@ -153,10 +152,10 @@ CREATE TABLE belfry.group_deleted (
 
 -- The position of a consumer group in a partition, and the lease of the partition.
 --
--- The table has no unique index: an update would examine every version of its key. Locks ensure that
--- a pair has one cursor. open_partitions makes a partition and its cursors under a share lock on the
--- queue. join_group makes missing cursors under an update lock on the queue, and join_page under an
--- update lock on the group.
+-- The table has no unique index: each update would examine every version of the key in it. Locks ensure
+-- that a group has one cursor in a partition. open_partitions creates a partition and its cursors under
+-- a share lock on the queue. join_group creates missing cursors under an update lock on the queue, and
+-- join_page under an update lock on the group.
 CREATE TABLE belfry.cursor (
     partition_id bigint NOT NULL,
     group_id     bigint NOT NULL,
@@ -164,24 +163,24 @@ CREATE TABLE belfry.cursor (
     -- The earliest instant at which a pop could return a message. NULL: nothing to return.
     ready_at     timestamptz,
     lease_until  timestamptz,
-    -- The last seq that the lease covers. A negative value marks the lease of a redelivery,
-    -- and its absolute value is the number of messages that are not settled yet.
+    -- The last seq that the lease covers. A negative value: the lease delivered redriven messages, and
+    -- the absolute value is the number of messages that are not settled yet.
     lease_end    bigint,
     lease_id     uuid,
-    -- Deliveries and failed acks of the first message after committed.
+    -- attempts counts deliveries, and failures counts failed acks, of the first message after committed.
     attempts     integer NOT NULL DEFAULT 0,
     failures     integer NOT NULL DEFAULT 0,
-    -- Messages that the group has consumed, and the instant of the last one.
+    -- The number of messages that the group has consumed, and the instant of the last consumption.
     consumed     bigint NOT NULL DEFAULT 0,
     consumed_at  timestamptz,
-    -- No pop returns the first message after committed before this instant. A failed ack sets
-    -- it. The value has no meaning once it has passed or the cursor has moved.
+    -- Set by a failed ack: no pop returns the first message after committed before this instant. The
+    -- value has no meaning after that instant, or after the cursor has moved.
     retry_at     timestamptz,
     alone_until  bigint, -- Up to this seq, messages are delivered one at a time (maxDeliveries).
-    -- Messages that the cursor passed because they had expired.
+    -- The number of messages that the cursor passed because they had expired.
     expired      bigint NOT NULL DEFAULT 0,
-    -- Set while the subscription of the group starts in the future; until then ready_at is NULL. A
-    -- wake moves the cursor over earlier messages, and clears start_at at the first later message.
+    -- Set if the group starts in the future. Until then ready_at is NULL, and a wake moves the cursor
+    -- past new messages. At the first message after start_at a wake clears start_at.
     start_at     timestamptz,
     redrives     integer, -- The number of rows in belfry.redrive for this cursor; NULL: none.
     skip         int8multirange -- Dead-lettered seqs above committed; NULL: none.
@@ -196,7 +195,7 @@ ALTER TABLE belfry.cursor REPLICA IDENTITY FULL;
 
 -- From sql/schema/dead_letter.sql.
 
--- A message that is parked for one group. The message row stays in the log.
+-- A message that one group gave up. The row of the message stays in the log.
 CREATE TABLE belfry.dead_letter (
     id           bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
     partition_id bigint NOT NULL,
@@ -208,25 +207,25 @@ CREATE TABLE belfry.dead_letter (
     UNIQUE (partition_id, group_id, seq)
 ) WITH (vacuum_truncate = false, toast.vacuum_truncate = false);
 CREATE INDEX dead_letter_failed ON belfry.dead_letter (group_id, failed_at);
--- A sweep asks whether a message is dead-lettered for any group.
+-- A sweep checks whether any group has a dead letter for a message.
 CREATE INDEX dead_letter_message ON belfry.dead_letter (partition_id, seq);
 
 -- From sql/schema/redrive.sql.
 
--- A dead letter that was put back for its group, and is not settled yet. The cursor is past its
--- position in the log or skips it, so claim delivers the message from this table. Only the holder of
--- the cursor's row lock writes a row.
+-- A dead letter that was put back for its group, and is not settled yet. In the log the cursor has
+-- passed or skips the message, so belfry.claim delivers the message from this table. Only the holder of
+-- the row lock on the cursor writes a row.
 CREATE TABLE belfry.redrive (
     partition_id bigint NOT NULL,
     group_id     bigint NOT NULL,
     seq          bigint NOT NULL,
-    -- Failed acks and deliveries. The counts of the dead letter continue.
+    -- The numbers of failed acks and of deliveries, continued from the dead letter.
     failures     integer NOT NULL,
     attempts     integer NOT NULL,
-    lease_id     uuid, -- The lease of the newest delivery, live or expired.
+    lease_id     uuid, -- The lease of the newest delivery; it may have expired.
     redriven_at  timestamptz NOT NULL DEFAULT clock_timestamp(),
     deliveries   integer NOT NULL DEFAULT 0, -- Deliveries since the message was put back.
-    -- No delivery before this instant; a failed ack sets it. Redriven messages keep their
+    -- Set by a failed ack: no pop returns the message before this instant. Redriven messages keep their
     -- order, so later redriven messages wait as well. Messages of the log do not wait.
     retry_at     timestamptz,
     PRIMARY KEY (partition_id, group_id, seq)
@@ -250,7 +249,7 @@ CREATE INDEX trace_message ON belfry.trace (partition_id, seq, created_at, id);
 
 -- From sql/schema/trace_name.sql.
 
--- The names of a trace, one row each, for the list of traces by name.
+-- One row for each name of a trace. The list of traces by name reads this table.
 CREATE TABLE belfry.trace_name (
     name       text COLLATE "C" NOT NULL,
     created_at timestamptz NOT NULL,
@@ -261,8 +260,8 @@ CREATE INDEX trace_name_trace ON belfry.trace_name (trace_id);
 
 -- From sql/schema/sweep.sql.
 
--- Which instance runs a sweep job, and when the next run is due. An instance holds the row
--- until held_until, and extends that during the run. A frozen or dead instance loses the row.
+-- A row says which instance runs a sweep job, and when the next run is due. The instance holds it until
+-- held_until, and extends held_until during the run. So a frozen or dead instance loses the row.
 CREATE TABLE belfry.sweep (
     job        text PRIMARY KEY,
     holder     uuid NOT NULL,
@@ -272,7 +271,7 @@ CREATE TABLE belfry.sweep (
 
 -- From sql/schema/queue_sweep.sql.
 
--- What sweeps have done to a queue since its creation. Only sweeps write it.
+-- The counts of sweeps for a queue, since its creation. Only sweeps write this table.
 CREATE TABLE belfry.queue_sweep (
     queue_id  bigint PRIMARY KEY REFERENCES belfry.queue (id) ON DELETE CASCADE,
     -- Deleted messages, by the rule that deleted them.
@@ -283,15 +282,15 @@ CREATE TABLE belfry.queue_sweep (
     unread    bigint NOT NULL DEFAULT 0,
     -- Messages that expired unread, counted once for each group.
     expired   bigint NOT NULL DEFAULT 0,
-    -- Messages that stayed because of a lease or a dead letter of another group, and that a
-    -- sweep moved a group past unread. Counted once for each group.
+    -- Messages that a sweep moved the cursor of a group past unread, and did not delete because of a
+    -- lease or a dead letter of another group. Counted once for each group.
     skipped   bigint NOT NULL DEFAULT 0
 );
 
 -- From sql/schema/stream.sql.
 
--- A query of a stream client: it reads the queue source and keeps state for each partition of it. The
--- name is unique for the source. The queues need not exist, and a query outlives them.
+-- A query of a stream client: it reads the queue source, and keeps state for each partition of source.
+-- The name is unique for the source. The queues need not exist, and their deletion keeps the query.
 CREATE TABLE belfry.stream (
     id          bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
     uid         uuid NOT NULL UNIQUE,
@@ -312,7 +311,7 @@ CREATE TABLE belfry.stream_state (
     partition_id bigint NOT NULL,
     key          text COLLATE "C" NOT NULL,
     value        json NOT NULL,
-    window_end   double precision, -- The member windowEnd of value, if that is a number.
+    window_end   double precision, -- The member windowEnd of value, if windowEnd is a number.
     updated_at   timestamptz NOT NULL,
     PRIMARY KEY (stream_id, partition_id, key)
 );
@@ -321,14 +320,15 @@ CREATE INDEX stream_state_partition ON belfry.stream_state (partition_id);
 
 -- From sql/schema/stream_cycle.sql.
 
--- Rows that cycles of streams lock. The cycles of a stream in a partition lock the same row.
+-- Rows that cycles of streams lock. All cycles of one stream in one partition lock the same row.
 CREATE TABLE belfry.stream_cycle (
-    stripe integer PRIMARY KEY -- A hash of the stream and the partition. Cycles insert what is missing.
+    stripe integer PRIMARY KEY -- A hash of the stream and the partition. A cycle inserts a missing row.
 );
 
 -- From sql/schema/audit.sql.
 
--- What operators changed through HTTP: one row for each request. See pkg/access/audit.
+-- The changes that operators made: one row for each HTTP request, and for each pause, resume or change
+-- of a grant in SQL. See pkg/access/audit.
 CREATE TABLE belfry.audit (
     id             uuid PRIMARY KEY,
     at             timestamptz NOT NULL DEFAULT clock_timestamp(),
@@ -342,7 +342,7 @@ CREATE TABLE belfry.audit (
     consumer_group text,
     transaction_id text,
     parameters     json NOT NULL,
-    counts         json NOT NULL, -- What is committed, also if the request failed later.
+    counts         json NOT NULL, -- The numbers of committed changes, even if the request then failed.
     result         text NOT NULL -- 'ok', or the code of the error.
 );
 CREATE INDEX audit_at ON belfry.audit (at, id);
@@ -356,15 +356,15 @@ CREATE INDEX audit_action ON belfry.audit (action, at, id);
 -- The ids (jti) of tokens that servers refuse. `belfry token revoke` writes it.
 CREATE TABLE belfry.revoked_token (
     id         text PRIMARY KEY,
-    expires_at timestamptz NOT NULL, -- 'infinity': never, or it is not known.
+    expires_at timestamptz NOT NULL, -- 'infinity': the token does not expire, or its expiry is unknown.
     revoked_by name NOT NULL DEFAULT session_user,
     revoked_at timestamptz NOT NULL DEFAULT clock_timestamp()
 );
 
 -- From sql/schema/setting.sql.
 
--- Switches of all servers. A name without a row is off. The API writes it, with a notification on
--- the channel belfry_settings.
+-- Switches that apply to all servers. A switch without a row is off. The HTTP API writes a row and
+-- notifies the channel belfry_settings.
 CREATE TABLE belfry.setting (
     name       text PRIMARY KEY CHECK (name IN ('push_maintenance', 'pop_maintenance')),
     enabled    boolean NOT NULL,
@@ -373,9 +373,9 @@ CREATE TABLE belfry.setting (
 
 -- From sql/schema/spool.sql.
 
--- What the spools of servers hold (pkg/engine/spool). A server writes its row after a change, at most once a
--- second, and removes it when its spool is empty. The row of a server that is not running says what
--- its disk still has.
+-- A spool keeps pushes on the disk of a server (pkg/engine/spool). A row has the size of one spool. The
+-- server writes the row after a change, at most once a second, and deletes it when the spool is empty.
+-- The row of a stopped server says what is left on its disk.
 CREATE TABLE belfry.spool (
     id         uuid PRIMARY KEY,
     host       text NOT NULL,
@@ -387,9 +387,9 @@ CREATE TABLE belfry.spool (
 
 -- From sql/schema/history.sql.
 
--- What an instance counted for a queue and group in one minute, or in more of them after the roll-up. A
--- minute without events has no row. Queues are named, so the history outlives its queue. The queue
--- '(other)' is the sum of those above the bound. Without a group: pushes and partitions.
+-- The counts of one instance for a queue and a group. A row covers one minute, or after the roll-up 15,
+-- 60 or 360. A minute without events has no row. The rows of a deleted queue stay. '(other)' is the sum
+-- of the queues above the limit of pkg/insight/history. Rows with consumer_group '' count pushes.
 CREATE TABLE belfry.history (
     at                 timestamptz NOT NULL,
     minutes            smallint NOT NULL CHECK (minutes IN (1, 15, 60, 360)),
@@ -404,6 +404,8 @@ CREATE TABLE belfry.history (
     ack_requests       bigint NOT NULL,
     ack_success        bigint NOT NULL,
     ack_failed         bigint NOT NULL,
+    ack_retried        bigint NOT NULL,
+    ack_refused        bigint NOT NULL,
     dead_letters       bigint NOT NULL,
     transactions       bigint NOT NULL,
     partitions_created bigint NOT NULL,
@@ -411,13 +413,13 @@ CREATE TABLE belfry.history (
     removed_retention  bigint NOT NULL,
     removed_completed  bigint NOT NULL,
     removed_evicted    bigint NOT NULL,
-    -- Microseconds from commit to delivery: sum, greatest and number of the first deliveries.
+    -- Microseconds from commit to first delivery: the sum, the greatest value and the number of values.
     lag_sum            bigint NOT NULL,
     lag_max            bigint NOT NULL,
     lag_count          bigint NOT NULL,
-    -- The same as a histogram. Each element is a bucket of pkg/insight/history and its count: bucket * 2^40 + count.
+    -- The same values as a histogram. Each element is a bucket of pkg/insight/history and its count: bucket * 2^40 + count.
     latency            bigint[] NOT NULL,
-    -- Requests that waited at the end of the minute. NULL: as in the last row with a value.
+    -- Requests that waited at the end of the minute. NULL: the newest earlier value applies.
     parked             bigint,
     PRIMARY KEY (at, minutes, instance, queue, consumer_group)
 );
@@ -425,8 +427,8 @@ CREATE INDEX history_minutes ON belfry.history (minutes, at) WHERE minutes < 360
 
 -- From sql/schema/history_instance.sql.
 
--- The figures of an instance in one minute, or their means in more of them after the roll-up. It has a
--- row whenever belfry.history has one of the instance.
+-- The measurements of one instance. A row covers one minute. After the roll-up it has the means of 15, 60
+-- or 360 minutes. Each minute and instance with a row in belfry.history has a row here too.
 CREATE TABLE belfry.history_instance (
     at          timestamptz NOT NULL,
     minutes     smallint NOT NULL CHECK (minutes IN (1, 15, 60, 360)),
@@ -434,7 +436,7 @@ CREATE TABLE belfry.history_instance (
     hostname    text NOT NULL,
     port        bigint NOT NULL,
     pid         bigint NOT NULL,
-    cpu_user    float8 NOT NULL, -- Percent of one core, as cpu_system.
+    cpu_user    float8 NOT NULL, -- cpu_user and cpu_system are percent of one core.
     cpu_system  float8 NOT NULL,
     rss_bytes   bigint NOT NULL,
     heap_bytes  bigint NOT NULL,
@@ -449,7 +451,8 @@ CREATE INDEX history_instance_minutes ON belfry.history_instance (minutes, at) W
 
 -- From sql/schema/channel_key.sql.
 
--- The key of notifications (pkg/postgres/listen). It hides names in them, and proves that belfry.await or a server sent them.
+-- The key of notifications (pkg/postgres/listen). It encrypts the names in a notification, and proves
+-- that belfry.await or a server sent the notification.
 CREATE TABLE belfry.channel_key (
     single boolean PRIMARY KEY DEFAULT true CHECK (single),
     key    bytea NOT NULL DEFAULT uuid_send(gen_random_uuid()) || uuid_send(gen_random_uuid())
@@ -458,31 +461,32 @@ INSERT INTO belfry.channel_key DEFAULT VALUES;
 
 -- From sql/functions/inbox/inbox_notify.sql.
 
--- The trigger on belfry.inbox: notifies the sequencer of new rows, at the commit. Postgres merges
--- equal notifications of a transaction into one.
+-- The trigger on belfry.inbox: notifies the sequencer of new rows, at the commit. Postgres merges equal
+-- notifications of a transaction into one.
 --
--- Commits that notify run one after another in the whole cluster. So a producer leaves the
--- notification out while the sequencer is awake, because an awake sequencer reads the inbox anyway.
+-- Commits that notify run one after another in the whole cluster. So a producer sends no notification
+-- while the sequencer is awake, because an awake sequencer reads the inbox without notifications.
 --
 -- 1. Advisory lock 10 is held exclusively while the sequencer is awake.
--- 2. A producer that leaves out the notification holds lock 8 (shared) until its transaction ends.
--- 3. The sequencer takes lock 8 exclusively before it sleeps. So it sleeps only after such
---    producers have ended. pkg/engine/inbox proves that no row is lost.
+-- 2. A producer that sends no notification holds lock 8 (shared) until its transaction ends.
+-- 3. The sequencer takes lock 8 exclusively before it sleeps. So it sleeps only after the transactions
+--    of such producers have ended. pkg/engine/inbox proves that no row is lost.
 --
--- A session with belfry.notify = off neither notifies nor locks. Its rows wait for other rows, for
--- belfry.wake() or for the next sweep of the inbox. A transaction that will be prepared needs that
--- setting. It is read here because a WHEN clause is planned in every statement. 1111837766 is "BELF".
+-- A session with belfry.notify = off sends no notification and takes no lock. The sequencer then moves
+-- its rows after another notification, or after dispatch.fallback_interval. PREPARE TRANSACTION needs
+-- this setting. A WHEN clause would be planned for every statement, so the function reads the setting.
+-- 1111837766 is "BELF" in ASCII.
 CREATE FUNCTION belfry.inbox_notify() RETURNS trigger LANGUAGE plpgsql AS $$
 DECLARE
     v_awake boolean := false;
 BEGIN
-    -- Before the locks: a session with belfry.notify = off takes none.
+    -- This check is before the locks: a session with belfry.notify = off takes none.
     IF pg_catalog.lower(pg_catalog.current_setting('belfry.notify', true)) OPERATOR(pg_catalog.=) ANY ('{off,false,no,0}') THEN
         RETURN NULL;
     END IF;
     IF pg_catalog.pg_try_advisory_xact_lock_shared(1111837766, 8) THEN
-        -- Lock 8 before lock 10. The same expression releases lock 10, so a cancelled statement
-        -- cannot keep it.
+        -- Lock 8 before lock 10. The same expression releases lock 10, so a cancelled statement cannot
+        -- keep it.
         v_awake := CASE WHEN pg_catalog.pg_try_advisory_lock_shared(1111837766, 10)
                         THEN NOT pg_catalog.pg_advisory_unlock_shared(1111837766, 10) ELSE true END;
     END IF;
@@ -498,31 +502,31 @@ END $$;
 
 -- From sql/schema/inbox.sql.
 
--- Messages of producers that speak only SQL. Who commits a row here has pushed a message. The
--- sequencer (pkg/engine/inbox) moves the row into its partition in a transaction of its own. So a
--- producer's transaction may stay open for long, and locks nothing that other sessions need.
+-- Messages of producers that use only SQL. A committed row is a pushed message. The sequencer
+-- (pkg/engine/inbox) moves the row into its partition in another transaction. So a producer's
+-- transaction may stay open for long, and locks nothing that other sessions need.
 CREATE TABLE belfry.inbox (
-    id             bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY, -- In the order of the inserts.
+    id             bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY, -- Ascends in the order of the inserts.
     queue          text NOT NULL,
-    partition      text DEFAULT 'Default', -- NULL is 'Default' too.
+    partition      text DEFAULT 'Default', -- NULL means 'Default'.
     payload        json NOT NULL,
     transaction_id text,
     trace_id       uuid,
     visible_at     timestamptz,
-    xid            xid8 NOT NULL DEFAULT pg_current_xact_id(), -- Of the producer's top-level transaction.
+    xid            xid8 NOT NULL DEFAULT pg_current_xact_id(), -- The producer's top-level transaction.
     inserted_at    timestamptz NOT NULL DEFAULT clock_timestamp()
 ) WITH (autovacuum_vacuum_scale_factor = 0.02, autovacuum_vacuum_threshold = 1000,
         autovacuum_vacuum_insert_threshold = -1,
-        vacuum_truncate = false, toast.vacuum_truncate = false); -- It would take a lock that producers wait for.
--- Finds rows that were committed after a snapshot without passing older, deleted rows.
+        vacuum_truncate = false, toast.vacuum_truncate = false); -- Truncation takes a lock that producers would wait for.
+-- Finds the rows that were committed after a snapshot, without reading older, deleted rows.
 CREATE INDEX inbox_xid ON belfry.inbox (xid);
 CREATE TRIGGER inbox_notify AFTER INSERT ON belfry.inbox
     FOR EACH STATEMENT EXECUTE FUNCTION belfry.inbox_notify();
 
 -- From sql/schema/outbox.sql.
 
--- The inbox rows of the calling transaction, for libraries that end an INSERT with RETURNING *. In
--- belfry.inbox a producer reads ids only, because others have messages there.
+-- The inbox rows of the calling transaction, for libraries that end an INSERT with RETURNING *. From
+-- belfry.inbox a producer may read only ids, because the table also has messages of others.
 CREATE VIEW belfry.outbox WITH (security_barrier) AS SELECT i.id, i.queue, i.partition, i.payload, i.transaction_id, i.trace_id, i.visible_at
   FROM belfry.inbox i WHERE i.xid = pg_catalog.pg_current_xact_id_if_assigned();
 
@@ -546,8 +550,8 @@ CREATE TABLE belfry.inbox_rejected (
 
 -- From sql/functions/attach/is_utf8.sql.
 
--- Reports whether a text can be converted to UTF-8. A database with another encoding may store
--- texts that cannot. It costs a subtransaction.
+-- Reports whether a text can be converted to UTF-8. A database with another encoding may store texts
+-- that cannot be converted. A call costs a subtransaction.
 CREATE FUNCTION belfry.is_utf8(p_text text) RETURNS boolean LANGUAGE plpgsql STABLE AS $$
 BEGIN
     PERFORM pg_catalog.convert_to(p_text, 'UTF8');
@@ -569,9 +573,9 @@ $$;
 
 -- From sql/functions/attach/forget_attachments.sql.
 
--- The trigger on belfry.attachment: deletes the attachments that are marked by events = '{}' or whose table was
--- dropped, and failures without an attachment. It runs with the rights of the schema's owner: members may
--- delete no row, and nobody owns the rows of dropped tables.
+-- The trigger on belfry.attachment: deletes the attachments with events = '{}' or with a dropped table,
+-- and failures without an attachment. It runs with the rights of the schema's owner, because producers
+-- may not delete rows, and the row of a dropped table has no owner.
 CREATE FUNCTION belfry.forget_attachments() RETURNS trigger LANGUAGE plpgsql SECURITY DEFINER
 SET search_path = pg_catalog, pg_temp AS $$
 BEGIN
@@ -588,8 +592,8 @@ REVOKE ALL ON FUNCTION belfry.forget_attachments() FROM PUBLIC;
 -- From sql/functions/attach/trim_attachment_failures.sql.
 
 -- The trigger on belfry.attachment_failure: keeps the newest 100 failures of each attachment, and
--- shortens long texts. It waits for nobody: rows that another transaction has locked are left to
--- the next failure.
+-- shortens long texts. It does not wait for locks. The next failure deletes the rows that another
+-- transaction has locked now.
 CREATE FUNCTION belfry.trim_attachment_failures() RETURNS trigger LANGUAGE plpgsql SECURITY DEFINER
 SET search_path = pg_catalog, pg_temp AS $$
 BEGIN
@@ -611,8 +615,8 @@ REVOKE ALL ON FUNCTION belfry.trim_attachment_failures() FROM PUBLIC;
 
 -- From sql/schema/attachment.sql.
 
--- Tables whose changes become messages of a queue. The triggers on the tables decide what
--- happens. This row holds the arguments of belfry.attach that made them.
+-- Tables whose changes become messages of a queue. Triggers on the tables write the messages. A row
+-- holds the arguments of the call of belfry.attach that created the triggers.
 CREATE TABLE belfry.attachment (
     id          bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
     target      regclass NOT NULL,
@@ -623,7 +627,7 @@ CREATE TABLE belfry.attachment (
     condition   text,
     payload     text NOT NULL, -- row or changes.
     columns     text[], -- The columns in the payload; NULL: all.
-    strict      boolean NOT NULL, -- A failure to write messages fails the statement.
+    strict      boolean NOT NULL, -- If true, a statement fails when its messages cannot be written.
     attached_by name NOT NULL DEFAULT current_user,
     attached_at timestamptz NOT NULL DEFAULT clock_timestamp(),
     UNIQUE (target, queue)
@@ -635,7 +639,7 @@ CREATE TRIGGER forget_attachments AFTER UPDATE ON belfry.attachment
 
 -- From sql/schema/attachment_failure.sql.
 
--- Statements on attached tables that went on although their messages could not be written.
+-- Statements on attached tables that succeeded although their messages could not be written.
 CREATE TABLE belfry.attachment_failure (
     id        bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
     target    regclass NOT NULL,
@@ -653,11 +657,11 @@ CREATE TRIGGER trim_attachment_failures BEFORE INSERT ON belfry.attachment_failu
 
 -- From sql/schema/attachments.sql.
 
--- The attached tables as an operator sees them. A role sees the tables that it owns.
+-- The attached tables as an operator sees them. belfry.owns_table decides which tables a role sees.
 --
--- triggers counts the enabled triggers; a complete attachment has one for each event. A partitioned
--- table counts one less if its trigger for rows is missing, or if an owner in its tree may not
--- execute the function of that trigger. A name that is not valid UTF-8 is shown by its oid.
+-- triggers counts the enabled triggers; a complete attachment has one for each event. For a partitioned
+-- table the count is one lower if the row trigger is missing, or if an owner of a partitioned table in
+-- its tree may not execute the trigger function. A name that is not valid UTF-8 is shown by its oid.
 CREATE VIEW belfry.attachments WITH (security_barrier) AS
 SELECT CASE WHEN r.oid IS NULL THEN 'gone (' || a.target::oid || ')'
             WHEN NOT belfry.is_utf8(n.nspname || '.' || r.relname) THEN 'unreadable (' || a.target::oid || ')' ELSE format('%I.%I', n.nspname, r.relname) END AS "table",
@@ -685,13 +689,13 @@ SELECT CASE WHEN r.oid IS NULL THEN 'gone (' || a.target::oid || ')'
 
 -- From sql/schema/queue_grant.sql.
 
--- Which role may push to which queues, and consume which queues as which groups. belfry.grant_push,
--- belfry.grant_consume and the functions that revoke write it. A kind without any row is not
--- checked. A revoked grant stays as a row, so revoking the last grant does not let everybody in.
+-- A grant lets a role push to some queues, or consume some queues as some groups. belfry.grant_push,
+-- belfry.grant_consume and the functions that revoke write it. While a kind has no row, Belfry does not
+-- check it. A revoked grant stays as a row, so revoking the last grant does not allow every role.
 CREATE TABLE belfry.queue_grant (
     kind           text NOT NULL CHECK (kind IN ('push', 'consume')),
     grantee        regrole NOT NULL,
-    queue          text NOT NULL, -- A pattern, as the next one; see belfry.matches.
+    queue          text NOT NULL, -- queue and consumer_group are patterns; see belfry.matches.
     consumer_group text NOT NULL, -- '*' if the kind is push.
     granted_by     name NOT NULL,
     granted_at     timestamptz NOT NULL DEFAULT clock_timestamp(),
@@ -701,8 +705,8 @@ CREATE TABLE belfry.queue_grant (
 
 -- From sql/schema/grants.sql.
 
--- The grants that hold. A role sees its own grants, and the grants of each role whose rights it has.
--- An admin sees all. An admin is a role that may update belfry.queue_grant. kind is push or consume.
+-- The grants in force. A role sees its own grants, and the grants of each role whose rights it has. An
+-- admin sees all grants. An admin is a role that may update belfry.queue_grant. kind is push or consume.
 CREATE VIEW belfry.grants WITH (security_barrier) AS
 SELECT pg_catalog.pg_get_userbyid(g.grantee) AS role, g.kind, g.queue, CASE WHEN g.kind = 'consume' THEN g.consumer_group END AS consumer_group,
        g.granted_by, g.granted_at, g.grantee::oid AS role_id
@@ -712,33 +716,32 @@ SELECT pg_catalog.pg_get_userbyid(g.grantee) AS role, g.kind, g.queue, CASE WHEN
 
 -- From sql/schema/claim_row.sql.
 
--- One row of the result of belfry.claim. item says what the row describes, and only the columns of
--- that item are set. The messages follow their partition, and the summary is the last row.
+-- One row of the result of belfry.claim. item says what the row describes, and only the columns of that
+-- item are set. The rows of messages follow the row of their partition. The summary is last.
 -- pkg/engine/store/internal/claim/result.go names the values of item and outcome.
 CREATE TYPE belfry.claim_row AS (
     item           smallint, -- 1: a partition that was due.  2: a message.  3: the summary.
-    partition_id   bigint,   -- of a partition and a message
-    -- Of a partition: what the claim did.
+    partition_id   bigint,   -- for items 1 and 2
+    -- The columns of item 1 begin here. outcome says what the claim did:
     -- 1: It delivered messages of the log.
     -- 2: It delivered redriven messages.
-    -- 3: It delivered nothing, because nothing is due. It corrected ready_at.
-    -- 4: It delivered nothing, because no message is visible. The cursor is still due, and the
-    --    caller settles it (store/settle).
+    -- 3: It delivered nothing and updated the cursor, usually because nothing is due any more.
+    -- 4: It delivered nothing, because it found no visible message. The cursor is still due, and the
+    --    caller must settle the cursor (store/settle).
     -- 5: It delivered nothing, because the queue or the group is paused.
     outcome        smallint,
     ready_at       timestamptz, -- of the cursor, after the claim; with a lease, the end of the lease
-    -- A wake must follow the commit. The cursor has no ready_at, or it waits for the retry delay of
-    -- redriven messages alone.
+    -- A wake must follow the commit: ready_at is NULL, or redriven messages wait for a retry delay.
     needs_wake     boolean,
-    -- Messages that the claim moved past because they expired, or because they reached
-    -- maxDeliveries. NULL: it did not move the cursor for this reason.
+    -- The claim moved the cursor past some messages. expired counts the expired messages, and given_up
+    -- the messages that had reached maxDeliveries. NULL: none.
     expired        bigint,
     given_up       bigint,
-    -- After autoAck: what an undo of the delivery needs. outcome 1: failures and attempts of the
-    -- first message (store/unconsume). outcome 2: the redrives (store/redrive_restore).
+    -- With autoAck: the data for an undo of the delivery. outcome 1: failures and attempts of the first
+    -- message (store/unconsume). outcome 2: the deleted redrives (store/redrive_restore).
     undo           json,
 
-    -- Of a message.
+    -- The columns of item 2.
     seq            bigint,
     id             uuid,
     transaction_id text,
@@ -749,71 +752,71 @@ CREATE TYPE belfry.claim_row AS (
     encrypted      boolean,
     attempt        integer, -- deliveries under a lease, including this one; 0 with autoAck
 
-    -- Of the summary.
-    group_exists   boolean,     -- with its queue, and its cursor in the requested partition
-    was_due        boolean,     -- a cursor was due, perhaps one that another session holds
+    -- The columns of item 3.
+    group_exists   boolean,     -- the group, its queue and its cursor in the requested partition exist
+    was_due        boolean,     -- a cursor was due; another session may have locked it
     next_ready_at  timestamptz, -- when the next cursor is due, if none was due
-    database_now   timestamptz, -- the clock by which the claim judged
-    -- No cursor is due before due_floor, and none becomes ready between database_now and next_floor.
-    -- NULL: unknown.
+    database_now   timestamptz, -- the claim compared ready_at with this instant
+    -- No cursor has a ready_at before due_floor, or between database_now and next_floor. NULL: unknown.
     due_floor      timestamptz,
     next_floor     timestamptz
 );
 
 -- From sql/schema/ack_row.sql.
 
--- One row of the result of belfry.apply_acks. item says what the row describes, and only the columns
--- of that item are set. pkg/engine/store/internal/ack/result.go names the values of item and verdict.
+-- One row of the result of belfry.apply_acks. item says what the row describes, and only the columns of
+-- that item are set. pkg/engine/store/internal/ack/result.go names the values of item and verdict.
 CREATE TYPE belfry.ack_row AS (
-    -- 1: an ack that was not simply applied.
+    -- 1: an ack with one of the verdicts below.
     -- 2: a cursor that was locked. Its acks without a row of item 1 were applied.
     item         smallint,
-    entry        integer, -- of an ack: its index
+    entry        integer, -- For item 1: the index of the ack.
     -- 1: The lease of the ack is not the live lease of the cursor.
-    -- 2: An earlier message failed in the same call, so this one is redelivered.
+    -- 2: An earlier message failed in the same call, so this message is redelivered.
     -- 3: The status has no effect.
     -- 4: The ack was applied, and the message is a dead letter.
     verdict      smallint,
-    cursor_index integer, -- of a cursor
+    cursor_index integer, -- This column and all later columns are for item 2.
     partition_id bigint,
     group_id     bigint,
-    lease_before uuid, -- the live lease before the acks
+    lease_before uuid, -- The live lease before the acks.
     -- The call that ended the lease. 0: no lease was live. NULL: the lease is still live.
     ended_by     integer,
-    -- When the cursor is ready, if the acks ended its lease, or changed it while no lease was live.
+    -- The new ready_at of the cursor, and the seconds until then. They are set if the acks ended the
+    -- lease, or changed the cursor while no lease was live.
     ready_at     timestamptz,
     ready_in     float8,
-    -- A wake must follow the commit. The cursor has no ready_at, or it waits for the retry delay of
-    -- redriven messages alone.
+    -- A wake must follow the commit: ready_at is NULL, or the cursor has or had redriven messages.
     needs_wake   boolean
 );
 
 -- From sql/schema/ack_change.sql.
 
--- What acks change in one cursor. belfry.apply_acks collects these rows and then writes all of them.
+-- The changes that acks make to one cursor. belfry.apply_acks collects one row for each cursor and then
+-- writes all cursors. lease_before and ended_by mean the same as in belfry.ack_row.
 CREATE TYPE belfry.ack_change AS (
-    place            tid, -- of the locked cursor
+    place            tid, -- the ctid of the locked cursor
     cursor_index     integer,
     partition_id     bigint,
     group_id         bigint,
     lease_before     uuid,
     ended_by         integer,
-    released         boolean, -- no lease is live now, so ready_at is computed
+    released         boolean, -- the acks left no live lease, so apply_acks computes ready_at
     committed        bigint,
     skip             int8multirange,
     failures         integer,
     attempts         integer,
     retry_at         timestamptz,
-    settled          integer, -- redriven messages that were settled
-    settled_of_lease integer, -- those that the lease delivered
+    settled          integer, -- the number of redriven messages that the acks settled
+    settled_of_lease integer, -- the number of settled messages that the lease had delivered
     judged_at        timestamptz
 );
 
 -- From sql/functions/claim/due_at.sql.
 
--- Returns the instant at which the first message after committed becomes visible, and not before
--- now. ready_at calls it for queues with a delay or a window, and for partitions with delayed
--- messages.
+-- Returns the instant at which the first message after committed becomes visible, or now if that instant
+-- has passed. ready_at calls this function for queues with a delay or a window, and for partitions with
+-- delayed messages.
 CREATE FUNCTION belfry.due_at(
     partition_id bigint, committed bigint, last_push_at timestamptz, delay_seconds bigint, window_seconds bigint
 ) RETURNS timestamptz LANGUAGE sql STABLE AS $$
@@ -829,8 +832,8 @@ $$;
 
 -- From sql/functions/claim/redrives_ready_at.sql.
 
--- Returns the instant at which the redriven messages of a cursor are ready, and not before now. The
--- first one in the order of the log decides.
+-- Returns the instant at which the first redriven message of a cursor, in the order of the log, is
+-- ready, or now if that instant has passed.
 CREATE FUNCTION belfry.redrives_ready_at(p_partition bigint, p_group bigint) RETURNS timestamptz LANGUAGE sql STABLE AS $$
     SELECT greatest(statement_timestamp(), (
         SELECT r.retry_at FROM belfry.redrive r
@@ -840,11 +843,11 @@ $$;
 
 -- From sql/functions/claim/ready_at.sql.
 
--- Returns ready_at for a cursor without a live lease. NULL: nothing is left. Now: a message was
--- redriven, or the first message is visible. Otherwise: the instant at which the first message
--- becomes visible. Every statement that writes cursor.ready_at uses this rule. A pause does not
--- change it; see belfry.change_pause. The body is one expression, so the planner inlines it. This
--- form does not read belfry.redrive: any redrive is ready now.
+-- Returns ready_at for a cursor without a live lease: NULL if no message is left, now if a message was
+-- redriven or the first message is visible, and otherwise the instant at which the first message becomes
+-- visible. Every statement that writes cursor.ready_at uses this rule, also during a pause; see
+-- belfry.change_pause. The body is one expression, so the planner inlines it. This form does not read
+-- belfry.redrive, and treats every redriven message as ready now.
 CREATE FUNCTION belfry.ready_at(
     partition_id bigint, committed bigint, last_seq bigint, last_push_at timestamptz, visible_until timestamptz,
     delay_seconds bigint, window_seconds bigint, retry_at timestamptz, redrives integer
@@ -857,9 +860,9 @@ CREATE FUNCTION belfry.ready_at(
     END
 $$;
 
--- The same rule with the retry delays of redriven messages: the earlier one of their instant and
--- the instant of the log. It reads belfry.redrive, so a statement that changes redrives must come
--- before.
+-- Returns the earlier of two instants: when the redriven messages are ready after their retry delay, and
+-- when the log is ready. It reads belfry.redrive, so the caller must change belfry.redrive in an earlier
+-- statement.
 CREATE FUNCTION belfry.ready_at(
     partition_id bigint, committed bigint, last_seq bigint, last_push_at timestamptz, visible_until timestamptz,
     delay_seconds bigint, window_seconds bigint, retry_at timestamptz, redrives integer, group_id bigint
@@ -872,9 +875,8 @@ $$;
 -- From sql/functions/claim/delivery_bytes.sql.
 
 -- Returns the bytes of one message in the answer of a pop: its payload, its names, and 1024 for the
--- rest. Without exact, a compressed payload is not decompressed, and the result may be too high:
--- pglz and lz4 expand a value at most 256 times. The body is one expression, so the
--- planner inlines it.
+-- rest. If exact is false, a compressed payload counts 256 times its compressed size, because pglz and
+-- lz4 expand a value at most 256 times. The body is one expression, so the planner inlines it.
 CREATE FUNCTION belfry.delivery_bytes(payload json, transaction_id text, producer_sub text, exact boolean)
 RETURNS integer LANGUAGE sql STABLE AS $$
     SELECT 1024 + octet_length($2) + coalesce(octet_length($3), 0) + CASE
@@ -885,17 +887,17 @@ $$;
 
 -- From sql/functions/ack/ack.sql.
 
--- Acknowledges messages that belfry.pop returned. message_ids NULL: all that the lease still holds.
--- If the lease is over, the call raises BF010. The transaction rolls back, so the effects of two
--- consumers never commit for one message. status is one of these:
+-- Acknowledges messages that belfry.pop returned. message_ids NULL: all messages that the lease still
+-- holds. If the lease is over, the call raises BF010. Then the transaction rolls back, so the effects of
+-- two consumers never commit for one message. The values of status:
 --
---   completed  The messages, and all before them in the partition, are finished.
---   failed     Delivered again from the first of them on, after the queue's retryDelay, or after
---              retry_after. A dead letter if no retry is left.
---   retry      Delivered again, without counting a failure, at once or after retry_after.
---   dlq        A dead letter now.
+--   completed  The messages, and all earlier messages of the partition, are finished.
+--   failed     The first of the messages and all later messages are delivered again, after the queue's
+--              retryDelay or after retry_after. A message without a retry left becomes a dead letter.
+--   retry      The messages are delivered again, at once or after retry_after. No failure is counted.
+--   dlq        The messages become dead letters.
 --
--- apply_acks has the rules. Locks the cursor. Returns how many of the messages the lease still held.
+-- apply_acks has the rules. Locks the cursor. Returns the number of acknowledged messages that the lease held.
 CREATE FUNCTION belfry.ack(
     lease uuid, message_ids uuid[] DEFAULT NULL, status text DEFAULT 'completed', error text DEFAULT NULL, retry_after interval DEFAULT NULL
 ) RETURNS bigint LANGUAGE plpgsql SECURITY DEFINER
@@ -904,27 +906,27 @@ SET enable_seqscan = off SET enable_hashjoin = off SET enable_mergejoin = off SE
 DECLARE
     v_status smallint := CASE ack.status WHEN 'completed' THEN 1 WHEN 'success' THEN 1 WHEN 'failed' THEN 2 WHEN 'dlq' THEN 3 WHEN 'retry' THEN 4 END;
     v_pause bigint := extract(epoch FROM retry_after) * 1000;
-    v_held bigint[]; -- the messages of the call that the lease still holds
+    v_held bigint[]; -- the given messages that the lease still holds
     v_acked bigint[];
     k record;
     r record;
 BEGIN
     IF lease IS NULL THEN
         RAISE EXCEPTION 'the lease is NULL' USING ERRCODE = 'null_value_not_allowed',
-            HINT = 'Give the lease that belfry.pop returned with the messages. Where it returned none there is nothing to acknowledge.';
+            HINT = 'Give the lease that belfry.pop returned with the messages. If belfry.pop returned no rows, there is nothing to acknowledge.';
     ELSIF v_status IS NULL THEN
         RAISE EXCEPTION 'the status % is not known', quote_nullable(status) USING ERRCODE = 'invalid_parameter_value',
-            HINT = 'It is ''completed'', ''failed'', ''retry'' or ''dlq''.';
+            HINT = 'Use ''completed'', ''failed'', ''retry'' or ''dlq''.';
     ELSIF retry_after IS NOT NULL AND v_status NOT IN (2, 4) OR v_pause NOT BETWEEN 0 AND 31622400000 THEN
         RAISE EXCEPTION 'retry_after is % with the status %', retry_after, quote_literal(status) USING ERRCODE = 'invalid_parameter_value',
-            HINT = 'It delays messages that are ''failed'' or ''retry'', by 0 to 366 days.';
+            HINT = 'Give 0 to 366 days, and only with the status ''failed'' or ''retry''.';
     END IF;
-    PERFORM convert_to(error, 'UTF8'); -- raises an error here, and not when an operator lists dead letters
+    PERFORM convert_to(error, 'UTF8'); -- fails here, so that the list of dead letters cannot fail
     PERFORM belfry.check_lease(lease);
-    -- belfry.pop gives each partition its own lease, so several cursors mean an HTTP lease.
+    -- If several cursors have the lease, the HTTP API created it: a lease of belfry.pop has one cursor.
     IF (SELECT count(*) FROM belfry.cursor c WHERE c.lease_id = ack.lease) > 1 THEN
         RAISE EXCEPTION 'lease % covers several partitions', lease USING ERRCODE = 'invalid_parameter_value',
-            HINT = 'The HTTP API gave it out; acknowledge it there.';
+            HINT = 'The HTTP API created the lease. Acknowledge the messages through the HTTP API.';
     END IF;
     SELECT c.partition_id, c.group_id, c.lease_until > clock_timestamp() AS live, c.lease_end, c.committed, c.skip
       INTO k
@@ -943,7 +945,7 @@ BEGIN
               FROM belfry.redrive d
              WHERE k.lease_end < 0 AND d.partition_id = k.partition_id AND d.group_id = k.group_id AND d.lease_id = ack.lease) AS h
      WHERE message_ids IS NULL OR h.id = ANY (message_ids);
-    -- Completing the last message completes all. The end of the lease may be a deleted message.
+    -- An ack of the last message completes all. The message at the end of the lease may be deleted.
     v_acked := CASE WHEN v_status > 1 OR k.lease_end < 0 THEN v_held
                     WHEN message_ids IS NULL THEN ARRAY[k.lease_end]
                     ELSE v_held[cardinality(v_held):] END;
@@ -972,43 +974,43 @@ REVOKE ALL ON FUNCTION belfry.ack(uuid, uuid[], text, text, interval) FROM PUBLI
 -- From sql/functions/ack/apply_acks.sql.
 
 -- Applies acknowledgments: locks their cursors, judges the acks by the rules below, and writes the
--- changes. The HTTP API (store/ack_apply) and belfry.ack call it.
+-- changes. The HTTP API (store/ack_apply) and belfry.ack call this function.
 --
 --   By cursor:
---   p_partitions, p_partition_uids, p_groups  A partition with another uid is another partition,
---                   which got the same id after a restore.
+--   p_partitions, p_partition_uids, p_groups  A partition whose uid differs counts as missing: after a
+--                   restore, another partition can have the same id.
 --   p_last_entries  The index of the last entry. A cursor without entries is only locked.
 --   By entry, sorted by cursor, call and seq:
---   p_calls         The call, from 1. Each is judged as if it had its own transaction.
---   p_seqs          The message. The completed acks of one call under one lease of the log may be
---                   one entry with the last message.
+--   p_calls         The call, from 1. Each call is judged as if it had its own transaction.
+--   p_seqs          The message. One entry with the last message is enough for the completed acks of
+--                   one call and one lease, unless the lease delivered redriven messages.
 --   p_leases        The zero UUID: the ack is not fenced.
 --   p_statuses      0 no effect, 1 completed, 2 failed, 3 dlq, 4 retry
 --   p_errors        UTF-8 texts for dead letters. An empty array: none.
---   p_pauses        Of a failed ack or a retry: milliseconds until the next delivery. NULL: for a failed ack
---                   the delay of the queue, for a retry none. An empty array: NULL for each.
+--   p_pauses        For failed and retry: the milliseconds until the next delivery. NULL: the retry delay
+--                   of the queue for failed, no delay for retry. An empty array: NULL for each.
 --   p_patience      The lock_timeout from here on. NULL: unchanged.
---   p_sql_consumer  No wake can follow the commit of a SQL consumer. So a drained cursor stays marked
---                   ready, and the server that gets the announcement, or the next pop, settles it.
+--   p_sql_consumer  The caller is belfry.ack. No wake can follow its commit. So a drained cursor stays
+--                   marked ready. The next pop settles the cursor, or a server does after the notification.
 --   p_alone         The transaction has one cursor and locks nothing else; see hold_drained.
 --
 -- The rules for the acks of one call and one cursor:
 --
 --   1. An ack is refused if its lease is not the live lease of the cursor.
---   2. completed moves the cursor to the message, never back. Acks of finished messages succeed.
+--   2. completed moves the cursor forward to the message. Acks of finished messages succeed.
 --   3. The first failed ack with retries left, or the first retry, stops the cursor and ends the
 --      lease: its message and all later ones are redelivered. So completed acks of later messages
---      are refused. A failed ack counts a failure and starts the retry delay. Of several pauses of
---      one call the longest holds.
---   4. A failed ack without retries left, or dlq, makes a dead letter. The cursor skips the message
---      and stays where it is for the messages before it.
---   5. The lease ends when the cursor reaches its end.
---   6. A redriven message counts alone and does not move the cursor. The lease of a redelivery ends
---      when all its messages are settled, or with the first failed ack or retry. An ack without a
---      lease is for the redriven message if the lease of the cursor redelivered it, or the cursor had
---      passed or skipped it before the call.
+--      are refused. A failed ack counts a failure and starts the retry delay. If the acks of one call
+--      give several pauses, the longest applies.
+--   4. A failed ack without retries left, or dlq, makes a dead letter. The cursor skips the message,
+--      but does not move past unfinished messages before it.
+--   5. The lease ends when the cursor reaches lease_end.
+--   6. An ack of a redriven message settles only that message and does not move the cursor. A lease of
+--      redriven messages ends when all of them are settled, or with the first failed ack or retry. An
+--      ack without a lease is for the redriven message if the lease of the cursor delivered it, or if
+--      the cursor had passed or skipped it before the call.
 --
--- Locks the cursors in (partition, group) order. Rows are reached by their newest version; see
+-- Locks the cursors in (partition, group) order, and reads the newest version of each row; see
 -- sql/schema/partition.sql.
 CREATE FUNCTION belfry.apply_acks(
     p_partitions bigint[], p_partition_uids uuid[], p_groups text[], p_last_entries integer[],
@@ -1031,7 +1033,7 @@ DECLARE
     v_failures integer;
     v_attempts integer;
     v_retry_at timestamptz;
-    -- What all calls did to the cursor.
+    -- The changes of all calls to the cursor.
     v_changed boolean;
     v_released boolean;
     v_ended_by integer;
@@ -1039,16 +1041,16 @@ DECLARE
     v_settled_count integer;
     v_settled_of_lease integer;
     v_redeliver boolean; -- a redriven message failed
-    -- The call.
+    -- The state of the current call.
     v_call integer;
     v_committed_before bigint;
     v_parked bigint[]; -- messages to skip from now on
-    v_settling bigint[];
-    v_touched boolean; -- it changes the cursor
+    v_settling bigint[]; -- redriven messages that the call settles
+    v_touched boolean; -- the call changes the cursor
     v_stopped boolean; -- rule 3 stopped the cursor
-    v_failed boolean; -- a failed ack counts
-    v_pause bigint; -- the longest one that an ack asks for
-    -- The ack.
+    v_failed boolean; -- the call has a failed ack that counts a failure
+    v_pause bigint; -- the longest pause that an ack of the call gives
+    -- The state of the current ack.
     v_status smallint;
     v_seq bigint;
     v_verdict smallint;
@@ -1081,7 +1083,7 @@ BEGIN
         v_now := clock_timestamp();
         v_lease := CASE WHEN k.lease_until > v_now THEN k.lease_id END;
         v_committed := k.committed;
-        v_skip := k.skip + '{}'; -- the union is unpacked once, and not at each use
+        v_skip := k.skip + '{}'; -- + '{}' unpacks the stored value once, and not at each use
         v_failures := k.failures;
         v_attempts := k.attempts;
         v_retry_at := k.retry_at;
@@ -1172,7 +1174,7 @@ BEGIN
                 RETURN NEXT ROW(1, i, v_verdict, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL)::belfry.ack_row;
             END IF;
 
-            -- The call ends with its last ack: move the cursor past dead letters, count its failure, and
+            -- After the last ack of the call: move the cursor past dead letters, count a failure, and
             -- end the lease.
             CONTINUE WHEN i < p_last_entries[k.ord] AND p_calls[i + 1] = v_call;
             IF v_touched THEN
@@ -1187,7 +1189,7 @@ BEGIN
                 IF v_committed > v_committed_before THEN
                     v_failures := 0;
                     v_retry_at := NULL;
-                    -- Within the delivered batch, the new first message was delivered once.
+                    -- The new first message was delivered once if it is in the delivered batch.
                     v_attempts := CASE WHEN v_committed >= k.lease_end AND (k.lease_end >= 0 OR v_lease IS NULL) THEN 0
                                        ELSE least(v_attempts, 1) END;
                 END IF;
@@ -1226,7 +1228,7 @@ BEGIN
     IF v_changes IS NULL THEN
         RETURN;
     END IF;
-    -- One statement for all cursors: its cost per cursor is less than half that of a statement each.
+    -- One statement for all cursors costs less than half as much as one statement for each cursor.
     RETURN QUERY
     UPDATE belfry.cursor c
        SET committed = d.committed, skip = d.skip, failures = d.failures, attempts = d.attempts, retry_at = d.retry_at,
@@ -1286,8 +1288,8 @@ END $$;
 
 -- From sql/functions/attach/attach_sql.sql.
 
--- Returns the statements that attach a table; belfry.attach runs them. It checks everything that
--- can be checked before, and changes nothing. It has the parameters of belfry.attach.
+-- Returns the statements that attach a table. belfry.attach has the same parameters and runs the
+-- statements. attach_sql checks as much as possible in advance, and changes nothing.
 CREATE FUNCTION belfry.attach_sql(
     target regclass, queue text, events text[] DEFAULT '{insert,update,delete}', key text[] DEFAULT '{}', condition text DEFAULT NULL,
     payload text DEFAULT 'row', columns text[] DEFAULT NULL, strict boolean DEFAULT false
@@ -1314,17 +1316,17 @@ BEGIN
         RAISE EXCEPTION 'the name of a queue has 1 to 255 bytes, and is not . or ..' USING ERRCODE = 'invalid_parameter_value';
     END IF;
     PERFORM convert_to(concat_ws(' ', queue, condition, target, key, columns), 'UTF8');
-    -- In a fixed order, so equal arguments give equal text.
+    -- The order of the events is fixed, so equal arguments give equal text.
     SELECT array_agg(e.name ORDER BY e.ord) INTO v_events
       FROM unnest(ARRAY['insert', 'update', 'delete']) WITH ORDINALITY AS e(name, ord)
      WHERE e.name = ANY (SELECT lower(x COLLATE "C") FROM unnest(events) AS x);
     IF v_events IS NULL OR EXISTS (SELECT 1 FROM unnest(events) AS x WHERE lower(x COLLATE "C") IS NULL OR lower(x COLLATE "C") <> ALL (v_events)) THEN
         RAISE EXCEPTION 'the events % are not known', events USING ERRCODE = 'invalid_parameter_value',
-            HINT = 'Name some of insert, update and delete. TRUNCATE has no rows to tell of.';
+            HINT = 'Give one or more of insert, update and delete. TRUNCATE makes no messages.';
     END IF;
     IF payload IS NULL OR payload NOT IN ('row', 'changes') THEN
         RAISE EXCEPTION 'the payload % is not known', quote_nullable(payload) USING ERRCODE = 'invalid_parameter_value',
-            HINT = 'It is ''row'' or ''changes''; columns => says which columns it holds.';
+            HINT = 'Use ''row'' or ''changes''. The argument columns selects the columns in the payload.';
     END IF;
     IF cardinality(columns) = 0 THEN
         columns := NULL;
@@ -1337,7 +1339,7 @@ BEGIN
     LOOP
         RAISE EXCEPTION '% has no column %', target, quote_nullable(v_event) USING ERRCODE = 'undefined_column',
             HINT = 'Its columns are ' || (SELECT string_agg(quote_ident(a.attname), ', ' ORDER BY a.attnum) FROM pg_attribute a
-                WHERE a.attrelid = target AND a.attnum > 0 AND NOT a.attisdropped) || '. Write a name as it is, without quotes.';
+                WHERE a.attrelid = target AND a.attnum > 0 AND NOT a.attisdropped) || '. Write the name without quotes.';
     END LOOP;
     SELECT n.nspname, pg_get_userbyid(c.relowner) INTO v_schema, v_owner
       FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace
@@ -1348,9 +1350,9 @@ BEGIN
     IF condition IS NOT NULL THEN
         BEGIN
             PERFORM set_config('search_path', format('pg_catalog, %I, pg_temp', v_schema), true);
-            -- The condition must be valid in both places, so it cannot close one and go on with
-            -- another statement; and a cursor refuses several statements. EXPLAIN is never fetched:
-            -- planning would run immutable functions of the condition with the caller's rights.
+            -- The condition must be valid in parentheses and in a CASE. So it cannot end the expression
+            -- and begin another statement. A cursor also refuses several statements. There is no FETCH:
+            -- EXPLAIN would run immutable functions of the condition with the caller's rights.
             FOREACH v_place IN ARRAY ARRAY['(%2$s' || E'\n)', 'CASE WHEN %2$s' || E'\nTHEN true END'] LOOP
                 OPEN v_plan FOR EXECUTE format(
                     'EXPLAIN SELECT 1 FROM (SELECT * FROM %1$s) AS new, (SELECT * FROM %1$s) AS old WHERE ' || v_place, target, condition);
@@ -1359,8 +1361,8 @@ BEGIN
             PERFORM set_config('search_path', 'pg_catalog, pg_temp', true);
         EXCEPTION WHEN OTHERS THEN
             RAISE EXCEPTION 'the condition % cannot be used: %', quote_literal(condition), SQLERRM USING ERRCODE = SQLSTATE,
-                HINT = 'It is a boolean expression over old and new, such as: new.total > 100 AND old.total IS DISTINCT FROM new.total. '
-                    'In an insert all of old is NULL, in a delete all of new. Functions outside of the table''s schema need theirs.';
+                HINT = 'A condition is a boolean expression over old and new, such as: new.total > 100 AND old.total IS DISTINCT FROM new.total. '
+                    'For an insert old is NULL, for a delete new is NULL. Write the schema of each function that is not in the schema of the table.';
         END;
     END IF;
 
@@ -1370,7 +1372,7 @@ BEGIN
         v_sql := v_sql || format(E'DROP TRIGGER %I ON %s;\n', old.trigger_name, target);
         v_gone := array_append(v_gone, old.function_oid);
     END LOOP;
-    -- Other roles may have created triggers with the function for rows. Then it stays.
+    -- The function stays while a trigger of another table uses it.
     FOR old IN
         SELECT DISTINCT f.id FROM unnest(v_gone) AS f(id)
          WHERE f.id IS NOT NULL AND NOT EXISTS (
@@ -1378,15 +1380,15 @@ BEGIN
     LOOP
         v_sql := v_sql || format(E'DROP FUNCTION %s;\n', old.id);
     END LOOP;
-    -- Every role may execute the function of the trigger for rows: the creator of a partition
-    -- creates its trigger too.
+    -- Every role may execute the function of the row trigger: whoever creates a partition also creates
+    -- the row trigger of the partition.
     FOREACH v_event IN ARRAY v_events || CASE WHEN v_rows THEN '{rows}'::text[] END LOOP
-        -- The name depends on the owner, so functions of an earlier owner have other names.
+        -- The name contains a hash of the owner, so functions of an earlier owner have other names.
         v_function := format('%I.%I', v_schema, 'belfry_' || left(md5(target::oid || '/' || v_owner || '/' || queue), 12) || '_' || v_event);
         IF to_regprocedure(v_function || '()') IS NOT NULL
             AND array_position(v_gone, to_regprocedure(v_function || '()')) IS NULL AND v_event <> 'rows'
         THEN
-            -- The table came back to this owner, or another role created a function of this name.
+            -- This owner owned the table before, or another role created a function of this name.
             v_sql := v_sql || format(E'DROP FUNCTION %s();\n', v_function);
         END IF;
         IF v_event = 'rows' THEN
@@ -1405,9 +1407,9 @@ BEGIN
                              ELSE ' OLD TABLE AS belfry_old NEW TABLE AS belfry_new' END, v_function);
     END LOOP;
     IF v_rows THEN
-        -- This trigger never runs. It makes Postgres read inserted rows as they were stored.
-        -- Without it, generated columns are NULL if a partition has another column order, and
-        -- MERGE reports the row it inserted last as the rows that it updates.
+        -- This trigger never runs. It makes Postgres read inserted rows as they were stored. Without
+        -- this trigger, generated columns are NULL if a partition has another column order, and MERGE
+        -- gives the last inserted row in place of each updated row.
         SELECT r.relid INTO v_partition FROM pg_partition_tree(target) AS r WHERE NOT has_table_privilege(r.relid, 'TRIGGER') ORDER BY 1 LIMIT 1;
         IF v_partition IS NOT NULL THEN
             RAISE EXCEPTION '% may not make a trigger on %, a partition of %', current_user, v_partition, target
@@ -1424,32 +1426,32 @@ END $$;
 
 -- From sql/functions/attach/attachment_failed.sql.
 
--- Called by the function of a trigger if the messages of a statement could not be written. Raises a
--- warning, and stores a row for the operator, at most one a second for each attachment. It never
--- raises an error, and does not wait for a session that locks the table.
+-- A trigger function calls it if the messages of a statement could not be written. Raises a
+-- warning, and stores a row for the operator, at most one a second for each attachment. It raises no
+-- error, and waits at most 100 ms for a session that locks the table.
 CREATE FUNCTION belfry.attachment_failed(p_target regclass, p_queue text, p_event text, p_code text, p_message text)
 RETURNS void LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp SET lock_timeout = '100ms' AS $$
 BEGIN
     IF NOT belfry.is_utf8(p_message) THEN
-        p_message := 'an error that cannot be read as UTF-8';
+        p_message := 'an error whose text is not valid UTF-8';
     END IF;
     RAISE WARNING 'the messages of an % of % for queue "%" were not written: %', p_event,
         CASE WHEN belfry.is_utf8(p_target::text) THEN p_target::text ELSE p_target::oid::text END, p_queue, p_message
-        USING HINT = 'The statement itself was not disturbed. See belfry.attachments.';
+        USING HINT = 'The statement itself continues. See belfry.attachments.';
     INSERT INTO belfry.attachment_failure (target, queue, event, code, message)
     SELECT p_target, p_queue, p_event, p_code, p_message
      WHERE NOT EXISTS (
             SELECT 1 FROM belfry.attachment_failure f
              WHERE f.target = p_target AND f.queue = p_queue AND f.failed_at > clock_timestamp() - interval '1 second');
 EXCEPTION WHEN OTHERS THEN
-    RAISE WARNING 'and that could not be noted: %', SQLERRM;
+    RAISE WARNING 'this failure could not be stored in belfry.attachment_failure: %', SQLERRM;
 END $$;
 
 -- From sql/functions/attach/attachment_function.sql.
 
--- Returns the text of the function that runs after each statement with p_event. That function runs
--- with the rights of the table's owner. So every name in the text has its schema; only a condition
--- is read with the table's schema in the search path.
+-- Returns the text of the function that runs after each statement that causes p_event. The function runs
+-- with the rights of the table's owner. So every name in the text has its schema. Only a condition is
+-- evaluated with the table's schema in the search path.
 CREATE FUNCTION belfry.attachment_function(
     p_target regclass, p_name text, p_event text, p_queue text, p_key text[], p_condition text, p_payload text, p_columns text[],
     p_strict boolean
@@ -1459,7 +1461,8 @@ DECLARE
     v_columns text;
     -- A name that no column of the table has.
     v_one text := 'belfry_row';
-    -- A format of the side, and json or jsonb. new.* is the row even if a column is called new.
+    -- The arguments of this format: old or new, and json or jsonb. new.* is the row, also if a column
+    -- has the name new.
     v_row text := 'pg_catalog.to_%2$s(%1$s.*)';
     v_lane text := quote_literal('Default');
     v_from text;
@@ -1469,8 +1472,8 @@ DECLARE
     v_insert text;
     v_body text;
     v_tag text := 'belfry';
-    -- With virtual columns, the function builds its statement at run time from the text between
-    -- these quotes. The text cannot contain the quotes.
+    -- If the table has virtual columns, the function builds its statement at run time from the text
+    -- between these quotes. The text cannot contain the quotes.
     v_computed boolean := EXISTS (SELECT 1 FROM pg_attribute a WHERE a.attrelid = p_target AND a.attgenerated = 'v');
     v_quote text := 'belfry_text';
     v_old text := 'belfry_old';
@@ -1508,11 +1511,11 @@ BEGIN
     v_payload := format('''op'', %L, ''table'', %s, ''row'', %s', p_event, v_source, format(v_row, v_side, 'json'));
     v_pairs := p_event = 'update' AND (p_payload = 'changes' OR p_condition IS NOT NULL);
     v_from := CASE
-        -- Pairs old and new rows by their position, because both tables have the order of the
-        -- update. A row that a trigger drops on its way to another partition is only among the
-        -- old rows. Then the counts differ, and nothing is paired. A FULL JOIN (kept by OFFSET 0)
-        -- cannot become a nested loop of n * n steps in a plan kept from a small statement. The
-        -- inner SELECT * removes the entries of dropped columns, by which (new_one).* would shift.
+        -- Pairs old and new rows by their position: both transition tables have the order of the update.
+        -- An update may move a row to another partition, and a trigger may drop the row there. Then the
+        -- numbers of rows differ, and no rows are paired. A FULL JOIN, which OFFSET 0 keeps, never
+        -- becomes a nested loop of n * n steps, even in a plan made for a small statement. The inner
+        -- SELECT * removes dropped columns, which would shift the columns of (new_one).*.
         WHEN v_pairs THEN format($t$
       FROM (SELECT n.nth, n.one AS new_one, o.one AS old_one
               FROM (SELECT pg_catalog.row_number() OVER () AS nth, %1$s AS one FROM (SELECT * FROM %2$s AS r) AS %1$s) AS n
@@ -1521,7 +1524,7 @@ BEGIN
             OFFSET 0) AS pair
      CROSS JOIN LATERAL (SELECT (pair.new_one).*) AS new
      CROSS JOIN LATERAL (SELECT (pair.old_one).*) AS old$t$, v_one, v_new, v_old, v_paired)
-        -- Without the name of the table, because it may change.
+        -- The text does not contain the name of the table, because the name may change.
         WHEN p_event = 'delete' THEN format(E'\n      FROM %1$s AS old\n      LEFT JOIN %1$s AS new ON false', v_old)
         ELSE format(E'\n      FROM %1$s AS new\n      LEFT JOIN %1$s AS old ON false', v_new) END;
     IF v_pairs THEN
@@ -1586,12 +1589,12 @@ END $$;
 
 -- From sql/functions/attach/attachment_triggers.sql.
 
--- Returns the triggers of an attachment, and their functions. For a partitioned table that includes
--- the trigger for each row.
+-- Returns the triggers of an attachment, and their functions. For a partitioned table the result
+-- includes the row trigger.
 --
--- The name of a trigger proves nothing, because the owner of a table chooses names, and the caller
--- of detach may have more rights. So function_oid is NULL for a function of another owner. The
--- functions of an earlier owner of the table are left to that owner.
+-- The owner of a table can give any name to a trigger, and the caller of detach may have more rights
+-- than the owner. So function_oid is NULL for a function of another owner, and detach does not drop it.
+-- Functions of an earlier owner of the table stay, and that owner can drop them.
 CREATE FUNCTION belfry.attachment_triggers(p_target regclass, p_queue text DEFAULT NULL)
 RETURNS TABLE (trigger_name name, function_oid regprocedure, queue text) LANGUAGE sql STABLE
 SET search_path = pg_catalog, pg_temp SET standard_conforming_strings = on AS $$
@@ -1599,7 +1602,7 @@ SET search_path = pg_catalog, pg_temp SET standard_conforming_strings = on AS $$
       FROM pg_trigger t
       JOIN pg_class c ON c.oid = t.tgrelid
       JOIN pg_proc f ON f.oid = t.tgfoid
-     -- The queue as attachment_function writes it: quotes are doubled, and backslashes too after E.
+     -- The literal of the queue from attachment_function. Quotes are doubled; after E backslashes too.
      CROSS JOIN LATERAL (
             SELECT substring(f.prosrc FROM 'INSERT INTO belfry\.inbox \(queue, partition, payload\)\s+SELECT\s+(E?''(?:[^'']|'''')*''), ') AS literal
      ) AS l
@@ -1617,7 +1620,7 @@ $$;
 
 -- From sql/functions/attach/check_attachable.sql.
 
--- Raises an error if the caller may not attach the table, and says what is missing.
+-- Raises an error if the caller may not attach the table. The error names the missing right.
 CREATE FUNCTION belfry.check_attachable(p_target regclass) RETURNS void LANGUAGE plpgsql STABLE
 SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
@@ -1628,13 +1631,13 @@ BEGIN
      WHERE c.oid = p_target;
     IF NOT FOUND THEN
         RAISE EXCEPTION 'there is no table to attach' USING ERRCODE = 'undefined_table',
-            HINT = 'Write the table as ''schema.table'', with double quotes inside around names that need them.';
+            HINT = 'Write ''schema.table''. Put a name in double quotes if SQL requires it.';
     ELSIF r.relkind NOT IN ('r', 'p') THEN
         RAISE EXCEPTION '% is not a table, so its changes cannot be seen', p_target USING ERRCODE = 'wrong_object_type',
-            HINT = 'Attach the tables that a view or a foreign table stands for.';
+            HINT = 'Attach the tables that the view or the foreign table reads.';
     ELSIF r.nspname IN ('belfry', 'pg_catalog', 'information_schema') OR r.relpersistence = 't' THEN
         RAISE EXCEPTION '% cannot be attached', p_target USING ERRCODE = 'wrong_object_type',
-            HINT = 'Tables of Belfry itself, of the system and temporary ones are left alone.';
+            HINT = 'Tables of Belfry, system tables and temporary tables cannot be attached.';
     ELSIF EXISTS (
         WITH RECURSIVE k(id) AS (
             SELECT i.inhrelid FROM pg_inherits i WHERE i.inhparent = p_target
@@ -1643,8 +1646,8 @@ BEGIN
         )
         SELECT 1 FROM k JOIN pg_class c ON c.oid = k.id WHERE c.relkind = 'f')
     THEN
-        RAISE EXCEPTION '% has foreign tables below it, and then Postgres refuses statements that reach them', p_target
-            USING ERRCODE = 'wrong_object_type', HINT = 'Attach those below it that are tables, and name them in the statements that change them.';
+        RAISE EXCEPTION '% has a foreign table as a partition or child: with the triggers, Postgres would refuse statements that reach the foreign table', p_target
+            USING ERRCODE = 'wrong_object_type', HINT = 'Attach the other partitions or children, and name them in the statements that change their rows.';
     ELSIF NOT pg_has_role(current_user, r.relowner, 'USAGE')
         OR NOT pg_has_role(current_user, r.relowner, CASE WHEN current_setting('server_version_num')::int >= 160000 THEN 'SET' ELSE 'USAGE' END)
     THEN
@@ -1652,10 +1655,10 @@ BEGIN
             HINT = format('Run this as %1$I, or GRANT %1$I TO %2$I.', r.owner, current_user);
     ELSIF NOT has_schema_privilege(r.relowner, 'belfry', 'USAGE') OR NOT has_any_column_privilege(r.relowner, 'belfry.inbox', 'INSERT') THEN
         RAISE EXCEPTION '%, who owns %, may not write to belfry.inbox', r.owner, p_target USING ERRCODE = 'insufficient_privilege',
-            DETAIL = 'The triggers work with the rights of the table''s owner, whoever changes the table.',
+            DETAIL = 'The triggers always run with the rights of the table''s owner.',
             HINT = format('GRANT belfry_producer TO %I;', r.owner);
     ELSIF NOT has_schema_privilege(current_user, r.schema_id, 'CREATE') OR NOT has_schema_privilege(r.relowner, r.schema_id, 'CREATE') THEN
-        RAISE EXCEPTION 'the functions of the triggers cannot be made in schema %', r.nspname USING ERRCODE = 'insufficient_privilege',
+        RAISE EXCEPTION 'the functions of the triggers cannot be created in schema %', r.nspname USING ERRCODE = 'insufficient_privilege',
             HINT = format('GRANT CREATE ON SCHEMA %I TO %I;', r.nspname,
                 CASE WHEN has_schema_privilege(current_user, r.schema_id, 'CREATE') THEN r.owner ELSE current_user END);
     END IF;
@@ -1663,8 +1666,8 @@ END $$;
 
 -- From sql/functions/attach/detach.sql.
 
--- Drops the triggers of a table, for one queue or for all. That includes triggers without a row in
--- belfry.attachment. Returns the queues that the table fed.
+-- Drops the triggers of a table, for one queue or for all, also triggers without a row in
+-- belfry.attachment. Returns the queues that received messages of the table.
 CREATE FUNCTION belfry.detach(target regclass, queue text DEFAULT NULL) RETURNS SETOF text LANGUAGE plpgsql
 SET search_path = pg_catalog, pg_temp AS $$
 #variable_conflict use_variable
@@ -1686,7 +1689,7 @@ BEGIN
     END LOOP;
     FOR t IN
         SELECT DISTINCT f.id FROM unnest(v_functions) AS f(id)
-         WHERE f.id IS NOT NULL AND NOT EXISTS (SELECT 1 FROM pg_trigger g WHERE g.tgfoid = f.id) -- another role has a trigger with it
+         WHERE f.id IS NOT NULL AND NOT EXISTS (SELECT 1 FROM pg_trigger g WHERE g.tgfoid = f.id) -- a trigger of another table uses it
     LOOP
         EXECUTE format('DROP FUNCTION %s', t.id);
     END LOOP;
@@ -1710,8 +1713,8 @@ END $$;
 
 -- From sql/functions/attach/partition_of.sql.
 
--- Returns the partition name for a key: the texts that are not NULL, joined by a slash. A name
--- above 255 bytes is replaced by its hash, and so are . and .., which clients remove from paths.
+-- Returns the partition name for a key: the texts that are not NULL, joined by a slash. A hash replaces
+-- a name above 255 bytes, and the names . and .., which clients remove from URL paths.
 CREATE FUNCTION belfry.partition_of(VARIADIC p_key text[]) RETURNS text LANGUAGE sql IMMUTABLE AS $$
     SELECT CASE WHEN k.name IS NULL OR k.name = '' THEN 'Default'
                 WHEN pg_catalog.octet_length(k.name) > 255 OR k.name IN ('.', '..') THEN 'md5:' || pg_catalog.md5(k.name)
@@ -1721,12 +1724,12 @@ $$;
 
 -- From sql/functions/attach/transition_rows.sql.
 
--- Returns a SELECT in parentheses with the rows of a transition table of p_table. Virtual columns
--- are NULL in a transition table, so the SELECT computes them. A row may come from a table below
--- p_table. Then its table is not known, and tableoid is NULL.
+-- Returns a SELECT in parentheses with the rows of a transition table of p_table. Virtual columns are
+-- NULL in a transition table, so the SELECT computes them. If p_table has partitions or children, the
+-- table of a row is unknown, so tableoid is NULL.
 --
--- The SET clauses make the text of a constant independent of the session. COLLATE needs a right in
--- the schema of the collation, so it is written only for a collation that differs from the type's.
+-- The SET clauses make the text of a constant independent of the session. COLLATE needs a right in the
+-- schema of the collation, so only collations that differ from the type's collation are written.
 CREATE FUNCTION belfry.transition_rows(p_table oid, p_transition name) RETURNS text LANGUAGE sql STABLE SET search_path = pg_catalog, pg_temp
 SET datestyle = 'ISO, YMD' SET intervalstyle = 'postgres' SET extra_float_digits = 1 SET bytea_output = 'hex' AS $$
     SELECT format('(SELECT %s FROM (SELECT *, %L::oid AS tableoid FROM %I) AS r)', string_agg(
@@ -1742,29 +1745,29 @@ $$;
 
 -- From sql/functions/claim/claim.sql.
 
--- One pop of a group. Takes the leases of up to p_partitions due partitions and returns up to
--- p_batch messages. The partition that has been due the longest comes first. The query store/claim
--- is the only caller besides belfry.pop.
+-- Claims for one pop of a group: takes leases on up to p_partitions due partitions and returns up to p_batch
+-- messages. The partition that has been due the longest comes first. The query store/claim is the only
+-- caller besides belfry.pop.
 --
 --   p_partition   Claim only from this partition. NULL: from any partition.
 --   p_lease       The id of the leases. NULL: consume the messages on delivery (autoAck).
 --   p_floor       No cursor of the group has a ready_at before this instant. NULL: unknown.
 --   p_next_floor  No cursor becomes ready between now and this instant. NULL: unknown.
---   p_look        Verify p_floor, and return due_floor and next_floor.
+--   p_look        Return due_floor and next_floor, even if the call locked a cursor.
 --   p_bytes       The limit for the bytes of the messages in the answer; see delivery_bytes. The first
---                 message is delivered at any size. NULL: no limit.
+--                 message may exceed the limit. NULL: no limit.
 --   p_alone       This is the only claim of the transaction; see hold_drained.
 --
--- A delivery ends before the next message that the cursor skips, so it is one range of the log. The
--- cost does not grow with the number of skipped messages.
+-- A delivery ends before the next message that the cursor skips. So the delivery is one range of the
+-- log, and its cost does not grow with the number of skipped messages.
 --
--- sql/schema/claim_row.sql describes the result. due_floor and next_floor are set only if p_partition
--- is NULL, and p_look is true or the call locked no cursor.
+-- sql/schema/claim_row.sql describes the result. due_floor and next_floor are set only if p_partition is
+-- NULL, and either p_look is true or the call locked no cursor.
 --
--- Locks the cursor of each partition it delivers from, with SKIP LOCKED. A commit with a lease does
--- not wait for the disk: a lost lease only makes the messages due earlier. Each statement has a new
--- snapshot, so after the lock of a cursor it sees the newest version of the partition. It is a
--- function because to start one statement of this size costs more than to claim one message.
+-- Locks the cursor of each partition it delivers from, with SKIP LOCKED. A commit with a lease does not
+-- wait for the disk: a lost lease only makes the messages due earlier. Each statement has a new
+-- snapshot, so a statement after the lock of a cursor sees the newest version of the partition. The
+-- claim is a function because starting a statement of this size costs more than claiming one message.
 CREATE FUNCTION belfry.claim(
     p_group bigint, p_partition bigint, p_partitions bigint, p_batch bigint, p_lease uuid,
     p_floor timestamptz DEFAULT NULL, p_next_floor timestamptz DEFAULT NULL, p_look boolean DEFAULT false,
@@ -1783,7 +1786,7 @@ DECLARE
     v_limit bigint;
     v_more boolean;
     v_moved boolean; -- a statement wrote the cursor after its lock
-    v_gap int8range; -- the seqs that the delivery takes messages from
+    v_gap int8range; -- a range of seqs that the cursor does not skip
     v_first bigint;
     v_end bigint;
     v_redrives_ready timestamptz;
@@ -1817,12 +1820,12 @@ DECLARE
     skipped record;
     r belfry.claim_row;
 BEGIN
-    -- A wake earlier in this transaction turns it off. A consumption needs it on: a lost one would be delivered again.
+    -- An earlier wake may have turned synchronous_commit off. If an autoAck commit is lost, a second delivery follows.
     PERFORM set_config('synchronous_commit', CASE WHEN p_lease IS NULL THEN 'on' ELSE 'off' END, true);
     -- One FETCH for each cursor, so the call locks no more cursors than it needs.
     OPEN due;
     LOOP
-        EXIT WHEN v_room = 0; -- the other partitions are left to other pops
+        EXIT WHEN v_room = 0; -- other pops can claim the other partitions
         FETCH due INTO k;
         EXIT WHEN NOT FOUND;
         SELECT p.last_seq, p.last_push_at, p.visible_until, q.delayed_processing, q.window_buffer,
@@ -1859,7 +1862,7 @@ BEGIN
         v_moved := false;
         v_redrives_ready := NULL;
         IF k.redrives > 0 AND NOT f.paused THEN
-            -- Redriven messages come first, in a delivery of their own.
+            -- Redriven messages are delivered first, without messages of the log.
             v_taken := 0;
             v_bytes := 0;
             FOR r IN
@@ -1956,7 +1959,7 @@ BEGIN
             CONTINUE;
         END IF;
         IF v_bytes > v_bytes_left AND p_batch > 1 THEN
-            -- FETCH, because FOR would read the sizes of more messages than the answer takes.
+            -- FETCH and not FOR: FOR would read the sizes of more messages than the answer has.
             v_taken := 0;
             v_bytes := 0;
             OPEN sizes (v_upto);
@@ -1998,8 +2001,8 @@ BEGIN
             r.needs_wake := CASE WHEN v_redrives_ready IS NOT NULL THEN true
                                  WHEN r.ready_at IS NULL THEN NOT p_alone OR NOT belfry.hold_drained(k.partition_id, v_upto) END;
         END IF;
-        IF NOT FOUND THEN -- the messages would be delivered without a lease
-            RAISE EXCEPTION 'the cursor of group % in partition % is not where it was locked', p_group, k.partition_id;
+        IF NOT FOUND THEN -- without this error, the messages would be delivered without a lease
+            RAISE EXCEPTION 'the update did not find the locked cursor of group % in partition %', p_group, k.partition_id;
         END IF;
         r.outcome := 1;
         IF p_lease IS NULL AND (k.failures > 0 OR k.attempts > 0) THEN
@@ -2054,7 +2057,7 @@ BEGIN
     IF p_partition IS NULL AND (p_look OR NOT v_any_locked) THEN
         r.due_floor := coalesce(v_due, v_now);
         IF NOT v_any_locked AND v_due IS NULL THEN
-            -- At most the end of a lease that begins now: other servers do not announce their leases.
+            -- At most the end of a lease that begins now, because other servers do not announce their leases.
             r.next_floor := least(r.next_ready_at, v_lease);
         END IF;
     END IF;
@@ -2063,24 +2066,25 @@ END $$;
 
 -- From sql/functions/claim/passed.sql.
 
--- Returns the last seq that a cursor at p_committed has finished, with the skipped messages that follow it.
+-- Returns p_committed, or the last of the skipped seqs that directly follow p_committed.
 CREATE FUNCTION belfry.passed(p_committed bigint, p_skip int8multirange) RETURNS bigint LANGUAGE sql IMMUTABLE AS $$
     SELECT lower(int8multirange(int8range(p_committed + 1, NULL)) - p_skip) - 1
 $$;
 
 -- From sql/functions/claim/redeliver.sql.
 
--- Delivers up to p_batch redriven messages of one cursor, in the order of the log. belfry.claim
--- calls it with the cursor locked.
+-- Delivers up to p_batch redriven messages of one cursor, in the order of the log. belfry.claim calls it
+-- with the cursor locked.
 --
--- Returns the row of the partition and then a row for each message, each with its own attempt. With
--- p_lease NULL the messages are settled on delivery (autoAck). The outcome is 3 if no message is
--- left to deliver. Without any row, the first redriven message still waits for its retry delay, or it
--- has more than p_bytes bytes. The first message is delivered at any size, unless p_delivered: the
--- pop delivers other messages already.
+-- Returns the row of the partition and then a row for each message with its attempt. With p_lease NULL
+-- the messages are settled on delivery (autoAck). The outcome is 3 if no message is left to deliver.
+-- Returns no row if the first redriven message still waits for its retry delay, or is larger than
+-- p_bytes. The first message may exceed p_bytes, unless p_delivered says that the pop delivers other
+-- messages already.
 --
--- maxDeliveries counts from the redrive on. A message that reached it becomes a dead letter again. A
--- message with one delivery left is delivered alone, so only a fatal message uses up its deliveries.
+-- maxDeliveries counts the deliveries since the redrive. A message that reached maxDeliveries becomes a
+-- dead letter again. A message with one delivery left is delivered alone: if it kills its consumer, no
+-- other message uses up a delivery.
 CREATE FUNCTION belfry.redeliver(
     p_group bigint, p_partition bigint, p_batch bigint, p_lease uuid, p_lease_time interval, p_now timestamptz,
     p_bytes bigint, p_delivered boolean
@@ -2121,7 +2125,7 @@ BEGIN
             v_waiting_seq := one.seq;
             EXIT;
         ELSIF one.deliveries = v_max_deliveries - 1 AND v_seqs IS NOT NULL AND p_lease IS NOT NULL THEN
-            EXIT; -- the last delivery of this message is a delivery of its own
+            EXIT; -- the last delivery of this message must have no other message
         ELSE
             v_seqs := array_append(v_seqs, one.seq);
             v_attempts := array_append(v_attempts, one.attempts + 1);
@@ -2130,7 +2134,7 @@ BEGIN
         v_last := one.seq;
         EXIT WHEN one.deliveries = v_max_deliveries - 1 AND p_lease IS NOT NULL;
     END LOOP;
-    -- Redrives without a message can never be delivered.
+    -- A redrive whose message is deleted can never be delivered.
     DELETE FROM belfry.redrive d
      WHERE d.partition_id = p_partition AND d.group_id = p_group AND coalesce(d.seq < coalesce(v_last, v_waiting_seq), true)
        AND (SELECT true FROM belfry.message m WHERE m.partition_id = d.partition_id AND m.seq = d.seq) IS NULL;
@@ -2207,8 +2211,8 @@ END $$;
 -- From sql/functions/claim/retry_delay.sql.
 
 -- Returns the delay before a message that failed p_failures times is delivered again: p_delay
--- milliseconds after the first failure, p_backoff times as long after each further one, up to p_max,
--- and varied by 20 % at random. NULL: no delay.
+-- milliseconds after the first failure, multiplied by p_backoff for each further failure, at most p_max,
+-- and then varied by up to 20 % at random. NULL: no delay.
 CREATE FUNCTION belfry.retry_delay(p_delay bigint, p_backoff bigint, p_max bigint, p_failures integer) RETURNS interval LANGUAGE sql VOLATILE AS $$
     SELECT least(p_delay * power(greatest(p_backoff, 1), least(p_failures - 1, 40)), greatest(p_max, p_delay))
            * (0.8 + 0.4 * random()) * interval '1 millisecond' WHERE p_delay > 0
@@ -2216,10 +2220,10 @@ $$;
 
 -- From sql/functions/claim/seq_at.sql.
 
--- Returns the seq just before the first stored message of a partition that is newer than p_instant,
--- or last_seq if none is newer. A cursor at this seq delivers the newer messages: a group starts or
--- seeks there. created_at never decreases within a partition, so a binary search finds the seq, also
--- where messages were deleted.
+-- Returns the seq just before the first stored message of a partition that is newer than p_instant, or
+-- last_seq if none is newer. A group that starts at or seeks p_instant puts its cursor at this seq.
+-- created_at never decreases within a partition, so a binary search finds the seq, even if messages were
+-- deleted.
 CREATE FUNCTION belfry.seq_at(p_partition bigint, p_instant timestamptz) RETURNS bigint
 LANGUAGE plpgsql STABLE AS $$
 DECLARE
@@ -2247,27 +2251,27 @@ END $$;
 
 -- From sql/functions/claim/skip_beyond.sql.
 
--- Returns the part of p_skip that is above p_seq. NULL: none.
+-- Returns the part of p_skip that is above p_seq, or NULL if that part is empty.
 CREATE FUNCTION belfry.skip_beyond(p_skip int8multirange, p_seq bigint) RETURNS int8multirange LANGUAGE sql IMMUTABLE AS $$
     SELECT nullif(p_skip * int8multirange(int8range(p_seq + 1, NULL)), '{}')
 $$;
 
 -- From sql/functions/claim/skip_undeliverable.sql.
 
--- Moves a locked cursor past messages that must not be delivered. belfry.claim calls it for queues
--- with expireAfterSeconds or maxDeliveries.
+-- Moves a locked cursor past messages that must not be delivered. belfry.claim calls it for queues with
+-- expireAfterSeconds or maxDeliveries.
 --
 -- 1. Expired messages are older than p_expire_after seconds (0: no limit). created_at never
 --    decreases, so they are a prefix of the log. With p_dead_letter_expired they become dead
---    letters, at most 1000 in one call. more says that others are left.
+--    letters, at most 1000 in one call. more is true if further expired messages are left.
 -- 2. A first message that was delivered p_max_deliveries times (0: no limit) becomes a dead letter.
---    given_up counts it.
+--    Then given_up is 1.
 --
--- alone: deliver the first message by itself. An expired lease does not say which of its messages
--- kills the consumer. So before the last attempt each message up to the end of the batch is
--- delivered alone, and only the fatal one uses up its attempts.
+-- alone is true if the first message must be delivered alone. An expired lease does not say which of its
+-- messages kills the consumer. So the last attempt delivers each message of the batch alone, and only
+-- the message that kills the consumer uses up its attempts.
 --
--- expired counts seqs, with deleted messages and without dead letters: a million cost as much as one.
+-- Without p_dead_letter_expired, expired counts seqs, including deleted messages, at a constant cost.
 CREATE FUNCTION belfry.skip_undeliverable(
     p_partition bigint, p_group bigint, p_now timestamptz,
     p_expire_after bigint, p_dead_letter_expired boolean, p_max_deliveries bigint
@@ -2342,7 +2346,7 @@ END $$;
 
 -- From sql/functions/claim/skipped_after.sql.
 
--- Counts the seqs of p_skip that are above p_seq. NULL: p_skip is NULL.
+-- Counts the seqs of p_skip that are above p_seq. Returns NULL if p_skip is NULL.
 CREATE FUNCTION belfry.skipped_after(p_skip int8multirange, p_seq bigint) RETURNS bigint LANGUAGE sql IMMUTABLE STRICT AS $$
     SELECT coalesce(sum(upper(s.part) - lower(s.part)), 0)::bigint
       FROM (SELECT unnest(p_skip * int8multirange(int8range(p_seq + 1, NULL))) AS part) AS s
@@ -2350,8 +2354,8 @@ $$;
 
 -- From sql/functions/consume/check_consumer.sql.
 
--- Raises an error if a name is invalid, or 42501 if the role of the session may not consume the
--- queue as the group. Nothing in it depends on whether the queue exists.
+-- Raises an error if a name is invalid. Raises 42501 if the role of the session may not consume the queue
+-- as the group. The result does not depend on whether the queue exists.
 CREATE FUNCTION belfry.check_consumer(p_queue text, p_group text) RETURNS void LANGUAGE plpgsql AS $$
 BEGIN
     PERFORM belfry.check_names(p_queue, p_group);
@@ -2365,8 +2369,8 @@ END $$;
 
 -- From sql/functions/consume/check_lease.sql.
 
--- Raises BF010 if the role of the session may not consume the queue of the lease as its group. The
--- error is the one of a lease that never existed. It locks nothing, so the caller waits for nobody.
+-- Raises BF010 if the role of the session may not consume the queue of the lease as its group. A lease
+-- that never existed causes the same error. The function takes no locks, so it never waits.
 CREATE FUNCTION belfry.check_lease(p_lease uuid) RETURNS void LANGUAGE plpgsql AS $$
 BEGIN
     IF EXISTS (SELECT FROM belfry.queue_grant k WHERE k.kind = 'consume') AND EXISTS (
@@ -2388,17 +2392,17 @@ BEGIN
     PERFORM pg_catalog.convert_to(p_queue, 'UTF8'), pg_catalog.convert_to(p_group, 'UTF8');
     IF coalesce(octet_length(p_queue) NOT BETWEEN 1 AND 255 OR p_queue IN ('.', '..'), true) THEN
         RAISE EXCEPTION 'the name of the queue is %', coalesce(CASE WHEN p_queue IN ('.', '..') THEN p_queue ELSE octet_length(p_queue) || ' bytes long' END, 'NULL')
-            USING ERRCODE = 'invalid_parameter_value', HINT = 'It has 1 to 255 bytes, and is not . or .., which clients remove from paths.';
+            USING ERRCODE = 'invalid_parameter_value', HINT = 'A name has 1 to 255 bytes, and is not . or .., because clients remove these from paths.';
     ELSIF coalesce(octet_length(p_group) NOT BETWEEN 1 AND 255 OR p_group IN ('.', '..'), true) THEN
         RAISE EXCEPTION 'the name of the consumer group is %', coalesce(CASE WHEN p_group IN ('.', '..') THEN p_group ELSE octet_length(p_group) || ' bytes long' END, 'NULL')
-            USING ERRCODE = 'invalid_parameter_value', HINT = 'It has 1 to 255 bytes, and is not . or .., which clients remove from paths.';
+            USING ERRCODE = 'invalid_parameter_value', HINT = 'A name has 1 to 255 bytes, and is not . or .., because clients remove these from paths.';
     END IF;
 END $$;
 
 -- From sql/functions/consume/extend.sql.
 
--- Extends a lease to now + seconds, and never shortens it. Returns the instant at which the lease
--- ends. Raises BF010 if the lease is over, as belfry.ack does.
+-- Extends a lease to now + seconds, and never shortens it. Returns the instant at which the lease ends.
+-- Raises BF010 if the lease is over, as belfry.ack does.
 CREATE FUNCTION belfry.extend(lease uuid, seconds bigint) RETURNS timestamptz LANGUAGE plpgsql SECURITY DEFINER
 SET search_path = pg_catalog, pg_temp SET plan_cache_mode = force_generic_plan SET enable_seqscan = off AS $$
 DECLARE
@@ -2408,9 +2412,9 @@ DECLARE
 BEGIN
     IF lease IS NULL THEN
         RAISE EXCEPTION 'the lease is NULL' USING ERRCODE = 'null_value_not_allowed',
-            HINT = 'Give the lease that belfry.pop returned with the messages. Where it returned none there is nothing to prolong.';
+            HINT = 'Give the lease that belfry.pop returned with the messages. If belfry.pop returned no rows, there is nothing to extend.';
     ELSIF seconds IS NULL OR seconds NOT BETWEEN 1 AND 31536000 THEN
-        RAISE EXCEPTION 'a lease is prolonged by 1 second to a year' USING ERRCODE = 'invalid_parameter_value',
+        RAISE EXCEPTION 'a lease can be extended by 1 second to 1 year' USING ERRCODE = 'invalid_parameter_value',
             DETAIL = format('seconds is %s.', coalesce(seconds::text, 'NULL')), HINT = 'A year has 31536000 seconds.';
     END IF;
     PERFORM belfry.check_lease(lease);
@@ -2430,23 +2434,23 @@ REVOKE ALL ON FUNCTION belfry.extend(uuid, bigint) FROM PUBLIC;
 
 -- From sql/functions/consume/load_scan_floor.sql.
 
--- Returns the scan floor of this session, or -infinity. A pop from any partition scans only the
--- cursors whose ready_at is at or above the floor. While a transaction keeps an old snapshot,
--- vacuum cannot remove dead index entries, and each scan reads all of them again. The floor skips
--- those entries. The risk: a pop does not find a cursor that becomes ready with a ready_at below
--- the floor. The bounds of the risk:
+-- Returns the scan floor of this session, or -infinity. A pop from any partition scans only the cursors
+-- whose ready_at is at or above the floor. While a transaction keeps an old snapshot, vacuum cannot
+-- remove dead index entries, and each scan reads all of them again. The floor skips those entries. The
+-- risk: a pop does not find a cursor that becomes ready with a ready_at below the floor. These rules
+-- limit the risk:
 --
 -- 1. Only a scan of more than 2 ms stores a floor. The floor expires after twenty times the
 --    duration of that scan, and after at most ten seconds.
 -- 2. The floor is not above the lowest ready_at that the scan saw. Cursors that other sessions have
 --    locked, and cursors without messages, count too.
 -- 3. The floor is at least half a second before the statement. Only a transaction that commits more
---    than half a second after it computed a ready_at can commit one below the floor.
+--    than half a second after it computed a ready_at can commit a ready_at below the floor.
 -- 4. A REPEATABLE READ transaction stores no floor: its snapshot may be older than the statement.
 --
--- p_setting names a setting of the session for one group, because a connection pool may pass the
--- session to a client of another group. A rollback of the transaction restores the setting. Any
--- session can write it, so the pattern accepts only digits.
+-- p_setting names a setting of the session for one group, because a connection pool may pass the session
+-- to a client of another group. A rollback of the transaction restores the setting. Any session can
+-- write the setting, so the pattern accepts only digits.
 CREATE FUNCTION belfry.load_scan_floor(p_setting text, p_now timestamptz) RETURNS timestamptz LANGUAGE plpgsql STABLE AS $$
 DECLARE
     -- The floor, and the instant at which it expires, in microseconds.
@@ -2460,19 +2464,19 @@ END $$;
 
 -- From sql/functions/consume/pop.sql.
 
--- Takes up to batch messages for the group, from up to partitions due partitions, or from the named
--- one. The partition that has been due the longest comes first. Returns no rows if nothing is due,
--- or if other sessions hold everything that is due. A group is registered at its first pop. While it
--- joins, a pop that finds nothing creates more cursors, and returns no rows only at the end of the
--- join. Then it holds the row of the group until the commit; see join_page.
+-- Takes messages for the group, from the named partition or from due partitions. batch limits messages, and
+-- partitions limits partitions. The partition that has been due the longest comes first. Returns no
+-- rows if nothing is due, or if other sessions have locked all due cursors. The first pop registers the
+-- group. While the group joins the queue, a pop that finds nothing creates more cursors, until it finds
+-- a message or all cursors exist. Then it locks the row of the group until the commit; see join_page.
 --
--- Each partition has its own lease, which its rows share. Until the commit the row lock protects the
--- messages: after a rollback they are due at once, and the delivery does not count. After the commit
--- the lease protects them for the queue's leaseTime. attempt counts the committed deliveries of the
--- first message, including this one.
+-- Each partition has its own lease. Until the commit the row lock protects the messages: after a
+-- rollback they are due at once, and the delivery does not count. After the commit the lease protects
+-- them for the queue's leaseTime. attempt counts the committed deliveries of the first message,
+-- including this one.
 --
--- Locks one cursor for each partition it takes messages from, in a subtransaction. The
--- subtransaction is rolled back if the claim returns nothing, because this transaction may last
+-- Locks one cursor for each partition it takes messages from, in a subtransaction. If the claim returns
+-- nothing, the subtransaction is rolled back and releases the lock, because this transaction may last
 -- long. The scan starts at the floor of the session; see load_scan_floor.
 CREATE FUNCTION belfry.pop(
     queue text, consumer_group text DEFAULT '__QUEUE_MODE__', batch integer DEFAULT 1, partition text DEFAULT NULL,
@@ -2529,10 +2533,10 @@ BEGIN
     END IF;
 
     IF (SELECT q.paused FROM belfry.queue q WHERE q.id = v_queue.id) OR (SELECT g.paused FROM belfry.consumer_group g WHERE g.id = v_group) THEN
-        RETURN; -- a resume notifies the waiters
+        RETURN; -- a resume notifies waiting sessions
     END IF;
 
-    -- A commit of join_page may make cursors ready below a floor.
+    -- A joining group has no floor: a commit of join_page may make cursors ready below it.
     IF v_partition IS NULL AND NOT v_joining THEN
         v_floor_setting := 'belfry.floor_' || v_group;
         v_floor := belfry.load_scan_floor(v_floor_setting, v_now);
@@ -2546,7 +2550,7 @@ BEGIN
                          WHERE v_partition IS NULL AND c.group_id = v_group AND c.ready_at >= v_floor AND c.ready_at <= v_now
                          ORDER BY c.ready_at) AS a
                 UNION ALL
-                -- coalesce: not by the index cursor_ready.
+                -- coalesce: avoids the index cursor_ready.
                 SELECT o.at, o.partition_id, o.committed, o.redrives, o.ready_at
                   FROM (SELECT c.ctid AS at, c.partition_id, c.committed, c.redrives, c.ready_at
                           FROM belfry.cursor c
@@ -2567,8 +2571,8 @@ BEGIN
         v_skipped := false;
         v_lease := gen_random_uuid();
         BEGIN
-            -- Skips a cursor that another session holds. belfry.claim would search all
-            -- versions of the row. A cursor that changed since the selection is not skipped.
+            -- Skips a cursor that another session holds. belfry.claim would search all versions of the
+            -- row. A cursor that changed since the selection is not skipped.
             PERFORM FROM belfry.cursor c WHERE c.ctid = k.at FOR NO KEY UPDATE SKIP LOCKED;
             IF NOT FOUND THEN
                 PERFORM FROM belfry.cursor c WHERE c.ctid = k.at;
@@ -2597,7 +2601,7 @@ BEGIN
                 END IF;
             END LOOP;
             IF v_received = 0 AND v_skipped THEN
-                -- Messages were skipped (expired, or delivered too often), so the claim is kept.
+                -- The claim skipped messages (expired, or delivered too often), so it is not rolled back.
                 UPDATE belfry.cursor c
                    SET ready_at = clock_timestamp()
                  WHERE c.partition_id = k.partition_id AND c.group_id = v_group
@@ -2615,7 +2619,7 @@ BEGIN
             PERFORM belfry.announce_ready(v_group, k.partition_id);
         END IF;
     END LOOP;
-    -- A pop that found nothing goes on with the join of its group.
+    -- A pop that found nothing continues the join of its group.
     EXIT WHEN NOT v_joining OR v_room < pop.batch;
     v_joining := NOT belfry.join_page_in_transaction(v_group);
     v_now := clock_timestamp();
@@ -2628,23 +2632,23 @@ REVOKE ALL ON FUNCTION belfry.pop(text, text, integer, text, integer) FROM PUBLI
 
 -- From sql/functions/consume/raise_lease_lost.sql.
 
--- Raises BF010: the lease is over, or never existed. Both reasons for a lease that is over are in
--- the text, because the database does not remember which one applies.
+-- Raises BF010: the lease is over, or never existed. The text has both reasons why a lease is over,
+-- because the database does not store which reason applies.
 CREATE FUNCTION belfry.raise_lease_lost(p_lease uuid) RETURNS void LANGUAGE plpgsql AS $$
 BEGIN
-    RAISE EXCEPTION 'lease % is over, or was never given', p_lease USING ERRCODE = 'BF010',
-        DETAIL = 'Either all its messages were acknowledged, or they are due again and may have been delivered to somebody else.',
-        HINT = 'Roll back and pop again, unless they were acknowledged. '
-            'Work that takes longer than the queue''s leaseTime calls belfry.extend(lease, seconds) in time.';
+    RAISE EXCEPTION 'lease % is over, or never existed', p_lease USING ERRCODE = 'BF010',
+        DETAIL = 'Either all its messages were acknowledged, or they are due again and may have been delivered to another consumer.',
+        HINT = 'Roll back and pop again, unless the messages were acknowledged. '
+            'For work that takes longer than the queue''s leaseTime, call belfry.extend(lease, seconds) in time.';
 END $$;
 
 -- From sql/functions/consume/raise_sealed.sql.
 
--- Raises BF011: the queue seals its payloads, and the database has no key.
+-- Raises BF011: the payloads of the queue are encrypted, and the database has no key.
 CREATE FUNCTION belfry.raise_sealed(p_queue text) RETURNS void LANGUAGE plpgsql AS $$
 BEGIN
-    RAISE EXCEPTION 'queue % seals its payloads, and the database has no key', quote_literal(p_queue) USING ERRCODE = 'BF011',
-        HINT = 'Consume it through the HTTP API.';
+    RAISE EXCEPTION 'the payloads of queue % are encrypted, and the database has no key', quote_literal(p_queue) USING ERRCODE = 'BF011',
+        HINT = 'Consume the queue through the HTTP API.';
 END $$;
 
 -- From sql/functions/consume/save_scan_floor.sql.
@@ -2663,12 +2667,12 @@ END $$;
 
 -- From sql/functions/consume/subscribe.sql.
 
--- Registers a consumer group on a queue. The first pop of the group would do the same. mode 'all'
--- starts at the first message, 'new' behind the newest message, 'timestamp' behind the last message
--- stored at or before start_at. An existing group keeps its subscription.
+-- Registers a consumer group on a queue. Without this call, the first pop of the group registers it.
+-- mode 'all' starts at the first message, 'new' after the newest message, 'timestamp' after the last
+-- message stored at or before start_at. An existing group keeps its mode and start.
 --
--- Locks the queue until the end of the transaction: no session can create a partition of it
--- meanwhile. So the call belongs in a transaction of its own. Pops create the cursors beyond 2,000.
+-- Locks the queue until the end of the transaction, so no session can create a partition of the queue
+-- meanwhile. So commit right after the call. The call creates 2,000 cursors, and pops create the others.
 CREATE FUNCTION belfry.subscribe(queue text, consumer_group text, mode text DEFAULT 'all', start_at timestamptz DEFAULT NULL)
 RETURNS void LANGUAGE plpgsql SECURITY DEFINER
 SET search_path = pg_catalog, pg_temp SET plan_cache_mode = force_generic_plan SET enable_seqscan = off AS $$
@@ -2676,30 +2680,30 @@ BEGIN
     PERFORM belfry.check_consumer(queue, consumer_group);
     IF mode IS NULL OR mode NOT IN ('all', 'new', 'timestamp') THEN
         RAISE EXCEPTION 'the subscription % is not known', quote_nullable(mode) USING ERRCODE = 'invalid_parameter_value',
-            HINT = 'It is ''all'', ''new'' or ''timestamp''.';
+            HINT = 'Use ''all'', ''new'' or ''timestamp''.';
     ELSIF mode = 'timestamp' AND start_at IS NULL THEN
         RAISE EXCEPTION 'the subscription ''timestamp'' has no start_at' USING ERRCODE = 'invalid_parameter_value',
-            HINT = 'Give the instant behind which it starts: belfry.subscribe(queue, consumer_group, ''timestamp'', now() - interval ''1 hour'').';
+            HINT = 'Give the instant after which the group starts: belfry.subscribe(queue, consumer_group, ''timestamp'', now() - interval ''1 hour'').';
     ELSIF mode <> 'timestamp' AND start_at IS NOT NULL THEN
         RAISE EXCEPTION 'the subscription % has a start_at', quote_literal(mode) USING ERRCODE = 'invalid_parameter_value',
-            HINT = 'start_at goes with ''timestamp'' alone.';
+            HINT = 'Give start_at only with ''timestamp''.';
     ELSIF start_at > clock_timestamp() THEN
-        RAISE EXCEPTION 'start_at lies in the future' USING ERRCODE = 'invalid_parameter_value',
+        RAISE EXCEPTION 'start_at is in the future' USING ERRCODE = 'invalid_parameter_value',
             HINT = 'Register the group through the HTTP API, or use mode ''new''.';
     ELSIF belfry.join_in_transaction(queue, consumer_group, NULL, mode, start_at) IS NULL THEN
         RAISE EXCEPTION 'there is no queue %', quote_literal(queue) USING ERRCODE = 'undefined_object',
-            HINT = 'A queue is made by the first message pushed to it, or by configuring it through the HTTP API.';
+            HINT = 'The first message pushed to a queue creates it. The HTTP API can also create it (configure).';
     END IF;
 END $$;
 REVOKE ALL ON FUNCTION belfry.subscribe(text, text, text, timestamptz) FROM PUBLIC;
 
 -- From sql/functions/database/advance_ids.sql.
 
--- Moves every id sequence past the ids in use, and returns the tables whose sequence moved.
--- Postgres replicates rows and not sequences. So after a subscription filled the tables, ids would
--- be assigned twice. A sequence that is not behind costs one index probe. It is read again after a
--- higher id was found, because that row may be new. Other sessions may draw ids meanwhile, so a
--- sequence jumps a million ids ahead.
+-- Moves every id sequence past the ids in use, and returns the tables whose sequence moved. Logical
+-- replication copies rows and not sequences. So after a subscription filled the tables, ids would be
+-- assigned twice. A sequence that is not behind costs one index probe. If a row has a higher id, the
+-- sequence is read again, because the row may be new. A sequence moves a million ids past the highest
+-- id, because other sessions may draw ids meanwhile.
 CREATE FUNCTION belfry.advance_ids() RETURNS text[] LANGUAGE plpgsql SECURITY DEFINER
 SET search_path = pg_catalog, pg_temp SET enable_seqscan = off AS $$
 DECLARE
@@ -2731,17 +2735,17 @@ REVOKE ALL ON FUNCTION belfry.advance_ids() FROM PUBLIC;
 
 -- From sql/functions/database/baseline.sql.
 
--- The marker of the baseline migration, with a digest of it as comment. pkg/postgres/migrate refuses a
--- database that has a schema version and lacks this marker: an unreleased version of Belfry made it.
+-- The marker of the baseline migration. The comment on it is a digest of the migration. pkg/postgres/migrate
+-- refuses a database with a schema version and no marker: an unreleased version of Belfry created it.
 CREATE FUNCTION belfry.baseline() RETURNS integer LANGUAGE sql IMMUTABLE AS $$
     SELECT 1
 $$;
 
 -- From sql/functions/database/epoch.sql.
 
--- Returns the epoch of the data. It changes when Postgres starts again, for example on a standby or
--- on restored files, and when the table partition is rewritten, restored or truncated. In a new
--- epoch an id may stand for something else, so a server keeps what it knows by id for one epoch.
+-- Returns the epoch of the data. The epoch changes when Postgres starts again, for example on a standby
+-- or on restored files, and when the table partition is rewritten, restored or truncated. In a new epoch
+-- an id may belong to another row, so a server then drops everything that it knows by id.
 CREATE FUNCTION belfry.epoch() RETURNS bigint LANGUAGE sql STABLE AS $$
     SELECT ((date_part('epoch', pg_postmaster_start_time()) * 1000000)::bigint << 8)
            # pg_relation_filenode('belfry.partition'::regclass)::bigint
@@ -2749,8 +2753,8 @@ $$;
 
 -- From sql/functions/grants/calling_role.sql.
 
--- Returns the role of the session: the role of SET ROLE, or else the role that logged in. In a
--- SECURITY DEFINER function current_user is the owner of the function, so it cannot be used.
+-- Returns the role of the session: the role of SET ROLE, or else the role that logged in. In a SECURITY
+-- DEFINER function current_user is the owner of the function, and not the calling role.
 CREATE FUNCTION belfry.calling_role() RETURNS name LANGUAGE plpgsql STABLE AS $$
 BEGIN
     RETURN CASE current_setting('role') WHEN 'none' THEN session_user ELSE current_setting('role')::name END;
@@ -2758,12 +2762,12 @@ END $$;
 
 -- From sql/functions/grants/change_grant.sql.
 
--- Gives a grant, or revokes it. Only the owner of the schema and admins may execute it.
+-- Gives a grant, or revokes it. Only the owner of the schema and admins may execute it. The caller writes the
+-- row of the audit.
 --
--- The first grant to push creates the trigger on the inbox. That waits for open transactions that
--- have pushed, and later pushes wait meanwhile. So it gives up after 5 seconds. A trigger that
--- exists from the start would cost each insert of 1,000 rows 1 to 3 % of CPU time, because Postgres
--- keeps a copy of the rows for it.
+-- The first grant to push creates the trigger on the inbox. The creation waits up to 5 seconds for open
+-- transactions that have pushed, and later pushes wait meanwhile. The trigger does not exist from the
+-- start, because it costs 1 to 3 % of the CPU time of an insert of 1,000 rows: Postgres copies the rows.
 CREATE FUNCTION belfry.change_grant(p_kind text, p_role name, p_queue text, p_group text, p_revoke boolean) RETURNS void
 LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp SET lock_timeout = '5s' AS $$
 BEGIN
@@ -2774,11 +2778,11 @@ BEGIN
            AND g.revoked_at IS NULL;
         IF NOT FOUND THEN
             RAISE EXCEPTION 'role % has no such grant', quote_nullable(p_role) USING ERRCODE = 'undefined_object',
-                HINT = 'A grant is revoked with the patterns with which it was given: SELECT * FROM belfry.grants.';
+                HINT = 'Use the patterns of the grant. SELECT * FROM belfry.grants shows them.';
         END IF;
     ELSIF to_regrole(quote_ident(p_role)) IS NULL THEN
         RAISE EXCEPTION 'role % does not exist', quote_nullable(p_role) USING ERRCODE = 'undefined_object',
-            HINT = 'Write the name as it is, without quotes inside.';
+            HINT = 'Write the name without double quotes.';
     ELSE
         INSERT INTO belfry.queue_grant AS g (kind, grantee, queue, consumer_group, granted_by)
         VALUES (p_kind, quote_ident(p_role)::regrole, p_queue, p_group, belfry.calling_role())
@@ -2786,23 +2790,32 @@ BEGIN
            SET granted_by = excluded.granted_by, granted_at = excluded.granted_at, revoked_at = NULL
          WHERE g.revoked_at IS NOT NULL;
     END IF;
-    INSERT INTO belfry.audit (id, subject, address, request_id, action, parameters, counts, result)
-    VALUES (belfry.uuid_v7(), belfry.calling_role(), 'sql', gen_random_uuid()::text, CASE WHEN p_revoke THEN 'grant.revoke' ELSE 'grant.give' END,
-            json_build_object('kind', p_kind, 'role', p_role, 'queue', p_queue, 'consumerGroup', p_group), '{}', 'ok');
     IF NOT p_revoke AND p_kind = 'push' AND NOT belfry.pushes_are_checked() THEN
         CREATE OR REPLACE TRIGGER check_grants AFTER INSERT ON belfry.inbox
             REFERENCING NEW TABLE AS belfry_new FOR EACH STATEMENT EXECUTE FUNCTION belfry.inbox_check();
     END IF;
 EXCEPTION WHEN lock_not_available THEN
     RAISE EXCEPTION 'a transaction has pushed and is still open' USING ERRCODE = 'lock_not_available',
-        HINT = 'Run this again. The first grant to push waits for such transactions, for 5 seconds.';
+        HINT = 'Run this again. The first grant to push waits up to 5 seconds for such transactions.';
 END $$;
 REVOKE ALL ON FUNCTION belfry.change_grant(text, name, text, text, boolean) FROM PUBLIC;
+
+-- From sql/functions/grants/change_grant_in_session.sql.
+
+-- Runs belfry.grant_push and its siblings: changes a grant in a SQL session and writes a row of the audit.
+CREATE FUNCTION belfry.change_grant_in_session(p_kind text, p_role name, p_queue text, p_group text, p_revoke boolean) RETURNS void
+LANGUAGE plpgsql AS $$
+BEGIN
+    PERFORM belfry.change_grant(p_kind, p_role, p_queue, p_group, p_revoke);
+    INSERT INTO belfry.audit (id, subject, address, request_id, action, parameters, counts, result)
+    VALUES (belfry.uuid_v7(), belfry.calling_role(), 'sql', gen_random_uuid()::text, CASE WHEN p_revoke THEN 'grant.revoke' ELSE 'grant.give' END,
+            json_build_object('kind', p_kind, 'role', p_role, 'queue', p_queue, 'consumerGroup', p_group), '{}', 'ok');
+END $$;
 
 -- From sql/functions/grants/check_push_grants.sql.
 
 -- Raises 42501 if a role may not push to one of the queues. The caller must have the rights of the
--- role, or it does not see the grants of the role. It must have a fixed search path.
+-- role, or it does not see the grants of the role. The caller must also have a fixed search path.
 CREATE FUNCTION belfry.check_push_grants(p_role name, p_queues text[]) RETURNS void LANGUAGE plpgsql AS $$
 DECLARE
     v_queue text;
@@ -2821,25 +2834,25 @@ END $$;
 -- From sql/functions/grants/grant_consume.sql.
 
 -- Lets a role consume the queues whose names match the pattern, as the groups whose names match
--- consumer_group. From the first such grant on, each role needs one, as for grant_push.
+-- consumer_group. After the first grant to consume, each role needs such a grant; see grant_push.
 CREATE FUNCTION belfry.grant_consume(role name, queue text, consumer_group text DEFAULT '*') RETURNS void LANGUAGE sql AS $$
-    SELECT belfry.change_grant('consume', $1, $2, $3, false)
+    SELECT belfry.change_grant_in_session('consume', $1, $2, $3, false)
 $$;
 
 -- From sql/functions/grants/grant_push.sql.
 
--- Lets a role push to the queues whose names match the pattern. From the first such grant on, each
--- role needs one, except the owner of the schema, admins and superusers.
+-- Lets a role push to the queues whose names match the pattern. After the first grant to push, each
+-- role needs such a grant, except the owner of the schema, admins and superusers.
 CREATE FUNCTION belfry.grant_push(role name, queue text) RETURNS void LANGUAGE sql AS $$
-    SELECT belfry.change_grant('push', $1, $2, '*', false)
+    SELECT belfry.change_grant_in_session('push', $1, $2, '*', false)
 $$;
 
 -- From sql/functions/grants/inbox_check.sql.
 
 -- The trigger on belfry.inbox that checks grants; see change_grant. It runs with the rights of the
--- statement, so current_user is the role that Postgres let insert: after SET ROLE the new role,
--- and for an attached table its owner. The fixed search path keeps operators of the caller out. No
--- setting that a producer may change turns it off.
+-- statement, so current_user is the role that inserts: after SET ROLE the new role, and for an attached
+-- table the owner of the table. With the fixed search path the caller cannot replace an operator. A
+-- producer cannot turn the trigger off with a setting.
 CREATE FUNCTION belfry.inbox_check() RETURNS trigger LANGUAGE plpgsql
 SET search_path = pg_catalog, pg_temp SET plan_cache_mode = force_generic_plan AS $$
 BEGIN
@@ -2849,9 +2862,9 @@ END $$;
 
 -- From sql/functions/grants/matches.sql.
 
--- Reports whether a pattern matches a name. In a pattern * matches any run of characters, also an
--- empty one. Every other character matches itself. The E strings are the same text in sessions
--- with standard_conforming_strings = off.
+-- Reports whether a pattern matches a name. In a pattern * matches any run of characters, also an empty
+-- one. Every other character matches itself. The body uses E strings: a plain string with a backslash
+-- means something else in a session with standard_conforming_strings = off.
 CREATE FUNCTION belfry.matches(p_name text, p_pattern text) RETURNS boolean LANGUAGE sql IMMUTABLE AS $$
     SELECT p_name COLLATE "C" LIKE replace(replace(replace(replace(p_pattern, E'\\', E'\\\\'), '%', E'\\%'), '_', E'\\_'), '*', '%')
 $$;
@@ -2871,7 +2884,7 @@ END $$;
 
 -- From sql/functions/grants/pushes_are_checked.sql.
 
--- Reports whether the inbox has the trigger that checks grants. It stays once it exists.
+-- Reports whether the inbox has the trigger that checks grants. Belfry never drops the trigger.
 CREATE FUNCTION belfry.pushes_are_checked() RETURNS boolean LANGUAGE plpgsql AS $$
 BEGIN
     RETURN EXISTS (SELECT FROM pg_trigger t WHERE t.tgrelid = 'belfry.inbox'::regclass AND t.tgname = 'check_grants');
@@ -2879,26 +2892,26 @@ END $$;
 
 -- From sql/functions/grants/revoke_consume.sql.
 
--- Revokes what grant_consume gave with the same patterns. The next call of the role is refused.
+-- Revokes the grant that grant_consume gave with the same patterns, from the next call of the role on.
 CREATE FUNCTION belfry.revoke_consume(role name, queue text, consumer_group text DEFAULT '*') RETURNS void LANGUAGE sql AS $$
-    SELECT belfry.change_grant('consume', $1, $2, $3, true)
+    SELECT belfry.change_grant_in_session('consume', $1, $2, $3, true)
 $$;
 
 -- From sql/functions/grants/revoke_push.sql.
 
--- Revokes what grant_push gave with the same pattern. The next statement of the role is refused.
+-- Revokes the grant that grant_push gave with the same pattern, from the next statement of the role on.
 CREATE FUNCTION belfry.revoke_push(role name, queue text) RETURNS void LANGUAGE sql AS $$
-    SELECT belfry.change_grant('push', $1, $2, '*', true)
+    SELECT belfry.change_grant_in_session('push', $1, $2, '*', true)
 $$;
 
 -- From sql/functions/groups/create_cursors.sql.
 
--- Creates the cursors that group p_group lacks in p_partitions. They start behind the last message
--- stored at or before p_start; NULL: at the first message. Cursors keep a start in the future.
+-- Creates the missing cursors of group p_group in p_partitions. They start after the last message stored
+-- at or before p_start, or at the first message if p_start is NULL. A start in the future is stored.
 --
--- The caller holds a lock that no other session can create cursors of this group under; see
--- join_group and join_page. A push that commits meanwhile may miss a new cursor. Returns the
--- partitions whose cursor is not ready: a wake of them must follow the commit.
+-- The caller holds a lock, so that no other session creates cursors of the group; see join_group and
+-- join_page. A push that commits meanwhile may miss a new cursor. So the function returns the partitions
+-- whose new cursor is not ready, and a wake of these partitions must follow the commit.
 CREATE FUNCTION belfry.create_cursors(p_group bigint, p_partitions bigint[], p_start timestamptz) RETURNS bigint[] LANGUAGE sql AS $$
     WITH made AS (
         INSERT INTO belfry.cursor (partition_id, group_id, committed, start_at, ready_at)
@@ -2927,13 +2940,13 @@ $$;
 
 -- From sql/functions/groups/join_group.sql.
 
--- Registers a consumer group at its first pop: for every partition, or only for p_partition. What is
--- stored already, also from a deleted group, wins over p_mode and p_start. Mode 'new' starts at
--- p_start or now. For every partition, joining is true in the result until belfry.join_page has
--- created all cursors. For p_partition the cursor exists afterwards.
+-- Registers a consumer group at its first pop: for every partition, or only for p_partition. A stored
+-- mode and start of the group, even if the group was deleted, override p_mode and p_start. Mode 'new'
+-- starts at p_start or now. joining is true until belfry.join_page has created the cursors of all
+-- partitions. The cursor of p_partition exists after the call.
 --
--- Returns no row for an unknown queue. Registering locks the queue with FOR NO KEY UPDATE until the
--- commit, against new partitions. A wake of unready must follow the commit.
+-- Returns no row for an unknown queue. The registration locks the queue with FOR NO KEY UPDATE until the
+-- commit, so no partition is created. A wake of the partitions in unready must follow the commit.
 CREATE FUNCTION belfry.join_group(
     p_queue text, p_group text, p_partition text, p_mode text, p_start timestamptz
 ) RETURNS TABLE (queue_id bigint, group_id bigint, joining boolean, unready bigint[])
@@ -2980,9 +2993,9 @@ END $$;
 
 -- From sql/functions/groups/join_in_transaction.sql.
 
--- Registers a group inside the transaction of a SQL consumer, and returns its id; NULL for an
--- unknown queue. belfry.pop and belfry.subscribe call it. The group has its cursors in the first page
--- of partitions. belfry.pop, and the servers, go on with the join.
+-- Registers a group inside the transaction of a SQL consumer, and returns the id of the group, or NULL
+-- for an unknown queue. It creates the cursors in the first page of partitions. Later calls of
+-- belfry.pop, and the servers, create the others.
 CREATE FUNCTION belfry.join_in_transaction(p_queue text, p_group text, p_partition text, p_mode text, p_start timestamptz)
 RETURNS bigint LANGUAGE plpgsql AS $$
 DECLARE
@@ -2999,14 +3012,14 @@ END $$;
 -- From sql/functions/groups/join_page.sql.
 
 -- Creates cursors of a group that joins its queue, in the next p_limit partitions by name, or in
--- p_partitions. The group remembers the place, so any session can go on with the join. done: every
--- partition has its cursor, or the group does not join. A wake of unready must follow the commit.
+-- p_partitions. The row of the group stores the last name, so any session can continue the join. done:
+-- every partition has its cursor, or the group does not join. A wake of unready must follow the commit.
 --
 -- A partition that was created after the group was registered has its cursor already: open_partitions
--- creates both in one transaction. So the search for missing cursors finds the older partitions.
+-- creates both in one transaction. So only older partitions lack a cursor.
 --
 -- Locks the queue (shared, so pushes to new partitions do not wait and the queue cannot be deleted),
--- then the group: one session at a time creates its cursors. Each call writes the group, so a
+-- then the group, so one session at a time creates its cursors. Each call writes the group, so a
 -- transaction with an older snapshot fails and creates no second cursor.
 CREATE FUNCTION belfry.join_page(p_group bigint, p_limit bigint, p_partitions bigint[] DEFAULT NULL)
 RETURNS TABLE (done boolean, unready bigint[]) LANGUAGE plpgsql AS $$
@@ -3030,7 +3043,7 @@ BEGIN
         done := false;
         v_last := v_group.joined_upto;
         IF p_partitions IS NULL THEN
-            -- The last name is part of the next page too: a name may be empty.
+            -- The next page starts with the last name of this page, because a name may be empty.
             SELECT array_agg(s.id), max(s.name), count(*) <= p_limit INTO v_ids, v_last, done
               FROM (SELECT p.id, p.name FROM belfry.partition p
                      WHERE p.queue_id = v_group.queue_id AND p.name >= v_group.joined_upto
@@ -3057,9 +3070,9 @@ END $$;
 
 -- From sql/functions/groups/mark_ready.sql.
 
--- Marks the new cursors of a group in p_partitions ready although they may be empty, and announces
--- them. No wake can follow the commit of a client, and a push may have missed the cursors. A probe
--- finds what was pushed meanwhile.
+-- Marks the new cursors of a group in p_partitions ready although they may be empty, and announces them.
+-- A push that committed meanwhile may have missed the cursors, and no wake can follow the commit of a
+-- SQL session. A pop finds the messages of such a push.
 CREATE FUNCTION belfry.mark_ready(p_group bigint, p_partitions bigint[]) RETURNS void LANGUAGE plpgsql AS $$
 DECLARE
     v_id bigint;
@@ -3076,10 +3089,10 @@ END $$;
 
 -- From sql/functions/groups/move_cursors.sql.
 
--- Moves the cursors of a partition that are before p_upto to p_upto. A cursor with a live lease at
--- p_now stays. An expired lease ends. sweep_partition calls it and holds the locks of the partition
--- and of all its cursors. So no push can commit meanwhile: ready_at is exact, and no wake is
--- needed. Returns the moved groups, and the seconds until each is ready (NULL: nothing is left).
+-- Moves the cursors of a partition that are before p_upto to p_upto. A cursor with a live lease at p_now
+-- stays. An expired lease ends. The caller, sweep_partition, holds the locks of the partition and of all
+-- its cursors. So no push can commit meanwhile: ready_at is exact, and no wake is needed. Returns the
+-- moved groups, and the seconds until each is ready (NULL: nothing is left).
 CREATE FUNCTION belfry.move_cursors(p_partition bigint, p_upto bigint, p_now timestamptz)
 RETURNS TABLE (group_id bigint, ready_in float8) LANGUAGE plpgsql AS $$
 #variable_conflict use_column
@@ -3108,16 +3121,16 @@ END $$;
 
 -- From sql/functions/groups/seek_cursors.sql.
 
--- Moves the cursors of group p_group in p_partitions (ascending) behind the last message stored at
--- or before p_instant. 'infinity' is behind the newest message, '-infinity' before the first one.
--- Leases end, and attempts and failures start at 0. After a move backwards or to the same place,
--- the group receives its dead letters again. After a move forward, dead letters ahead are still
--- skipped. Returns the new positions. A wake must follow the commit.
+-- Moves the cursors of group p_group in p_partitions (ascending) to the last message stored at or before
+-- p_instant. 'infinity' means after the newest message, '-infinity' before the first message. Leases
+-- end, and attempts and failures start at 0. After a move backwards or to the same position, the group
+-- receives its dead letters again. After a move forward, the cursor still skips later dead letters.
+-- Returns the new positions. A wake must follow the commit.
 --
 -- If the group still joins, its missing cursors are created first.
 --
--- Locks each cursor with FOR NO KEY UPDATE. One UPDATE joined to a page of cursors
--- would cost the square of the page, so each cursor has statements of its own, which find it by key.
+-- Locks each cursor with FOR NO KEY UPDATE. The statements are for one cursor each: the cost of one
+-- UPDATE joined to a page of cursors would grow with the square of the page.
 CREATE FUNCTION belfry.seek_cursors(p_partitions bigint[], p_group bigint, p_instant timestamptz)
 RETURNS SETOF bigint LANGUAGE plpgsql AS $$
 DECLARE
@@ -3155,7 +3168,7 @@ END $$;
 
 -- From sql/functions/inbox/check_push.sql.
 
--- Checks the arguments that push and push_many have for all messages. Returns the instant at which
+-- Checks the arguments of push and push_many that apply to all messages. Returns the instant at which
 -- the messages become visible.
 CREATE FUNCTION belfry.check_push(p_queue text, p_delay interval, p_visible_at timestamptz)
 RETURNS timestamptz LANGUAGE plpgsql AS $$
@@ -3167,13 +3180,13 @@ BEGIN
             HINT = 'Name the queue in the first argument: belfry.push(''orders'', ''{"id": 1}'').';
     ELSIF octet_length(p_queue) NOT BETWEEN 1 AND 255 OR p_queue IN ('.', '..') THEN
         RAISE EXCEPTION 'the name of the queue is %', CASE WHEN p_queue IN ('.', '..') THEN p_queue ELSE octet_length(p_queue) || ' bytes long' END
-            USING ERRCODE = 'invalid_parameter_value', HINT = 'It has 1 to 255 bytes, and is not . or .., which clients remove from paths.';
+            USING ERRCODE = 'invalid_parameter_value', HINT = 'A name has 1 to 255 bytes, and is not . or .., because clients remove these from paths.';
     ELSIF p_delay IS NOT NULL AND p_visible_at IS NOT NULL THEN
-        RAISE EXCEPTION 'delay and visible_at say the same thing'
+        RAISE EXCEPTION 'delay and visible_at are both given'
             USING ERRCODE = 'invalid_parameter_value', HINT = 'Give one of them.';
     ELSIF p_delay < interval '0' THEN
         RAISE EXCEPTION 'the delay % is negative', p_delay
-            USING ERRCODE = 'invalid_parameter_value', HINT = 'Leave it out for a message without a delay.';
+            USING ERRCODE = 'invalid_parameter_value', HINT = 'Leave delay out for a message without a delay.';
     END IF;
     IF p_delay > interval '0' THEN
         v_at := clock_timestamp() + p_delay;
@@ -3187,8 +3200,8 @@ END $$;
 
 -- From sql/functions/inbox/inbox_delete.sql.
 
--- Deletes inbox rows in the transaction that appends their messages. Raises BF002 if a row is
--- gone: another sequencer has appended its message.
+-- Deletes inbox rows in the transaction that appends their messages. Raises BF002 if a row is missing,
+-- because another sequencer has appended the message of that row.
 CREATE FUNCTION belfry.inbox_delete(p_ids bigint[]) RETURNS void LANGUAGE plpgsql AS $$
 DECLARE
     v_taken bigint;
@@ -3196,15 +3209,15 @@ BEGIN
     DELETE FROM belfry.inbox i WHERE i.id = ANY (p_ids);
     GET DIAGNOSTICS v_taken = ROW_COUNT;
     IF v_taken <> cardinality(p_ids) THEN
-        RAISE EXCEPTION '% of % rows of the inbox were taken by somebody else', cardinality(p_ids) - v_taken, cardinality(p_ids)
+        RAISE EXCEPTION 'another sequencer has moved % of % rows of the inbox', cardinality(p_ids) - v_taken, cardinality(p_ids)
             USING ERRCODE = 'BF002';
     END IF;
 END $$;
 
 -- From sql/functions/inbox/inbox_retry.sql.
 
--- Puts rejected rows back at the end of the inbox: the rows with these ids, or all. Returns the
--- number of rows.
+-- Puts rejected rows back at the end of the inbox: the rows with these ids, or all if ids is NULL.
+-- Returns the number of rows.
 CREATE FUNCTION belfry.inbox_retry(ids bigint[] DEFAULT NULL) RETURNS bigint LANGUAGE sql AS $$
     WITH gone AS (
         DELETE FROM belfry.inbox_rejected r
@@ -3220,8 +3233,8 @@ $$;
 
 -- From sql/functions/inbox/push.sql.
 
--- Pushes a message when the calling transaction commits. Returns its transaction id, given or new. A
--- second message with a transaction id that its partition has already is not stored.
+-- Pushes a message when the calling transaction commits. Returns the transaction id, which is
+-- transaction_id or a new one. If the partition has a message with this transaction id, none is added.
 CREATE FUNCTION belfry.push(
     queue text, payload json, partition text DEFAULT 'Default', transaction_id text DEFAULT NULL,
     delay interval DEFAULT NULL, trace_id uuid DEFAULT NULL, visible_at timestamptz DEFAULT NULL
@@ -3233,20 +3246,20 @@ DECLARE
 BEGIN
     IF payload IS NULL THEN
         RAISE EXCEPTION 'belfry.push: the payload is NULL' USING ERRCODE = 'null_value_not_allowed',
-            HINT = 'For the JSON value null write ''null''; of a row make JSON with to_json(row).';
+            HINT = 'For the JSON value null write ''null''. To make JSON from a row write to_json(row).';
     ELSIF octet_length(partition) > 255 OR partition IN ('.', '..') THEN
         RAISE EXCEPTION 'belfry.push: the name of the partition is %', CASE WHEN partition IN ('.', '..') THEN partition ELSE octet_length(partition) || ' bytes long' END
-            USING ERRCODE = 'invalid_parameter_value', HINT = 'It has at most 255 bytes, and is not . or .., which clients remove from paths.';
+            USING ERRCODE = 'invalid_parameter_value', HINT = 'A name has at most 255 bytes, and is not . or .., because clients remove these from paths.';
     ELSIF char_length(v_id) > 255 THEN
         RAISE EXCEPTION 'belfry.push: the transaction id is % characters long', char_length(v_id)
-            USING ERRCODE = 'invalid_parameter_value', HINT = 'At most 255 characters are allowed; a hash of it will do.';
+            USING ERRCODE = 'invalid_parameter_value', HINT = 'At most 255 characters are allowed. Use a hash of the id instead.';
     END IF;
     INSERT INTO belfry.inbox (queue, partition, payload, transaction_id, trace_id, visible_at)
     VALUES (queue, coalesce(partition, 'Default'), payload, v_id, trace_id, v_at);
     RETURN v_id;
 END $$;
 
--- The same for a jsonb payload.
+-- Pushes a jsonb payload; see the first belfry.push.
 CREATE FUNCTION belfry.push(
     queue text, payload jsonb, partition text DEFAULT 'Default', transaction_id text DEFAULT NULL,
     delay interval DEFAULT NULL, trace_id uuid DEFAULT NULL, visible_at timestamptz DEFAULT NULL
@@ -3254,7 +3267,7 @@ CREATE FUNCTION belfry.push(
     SELECT belfry.push($1, $2::json, $3, $4, $5, $6, $7)
 $$;
 
--- The same for JSON as text. A quoted payload without a type is text.
+-- Pushes JSON text. Postgres chooses this function for a quoted payload without a type.
 CREATE FUNCTION belfry.push(
     queue text, payload text, partition text DEFAULT 'Default', transaction_id text DEFAULT NULL,
     delay interval DEFAULT NULL, trace_id uuid DEFAULT NULL, visible_at timestamptz DEFAULT NULL
@@ -3266,18 +3279,17 @@ BEGIN
     BEGIN
         v_payload := payload::json;
     EXCEPTION WHEN invalid_text_representation THEN
-        RAISE EXCEPTION 'belfry.push: the payload is no JSON: %', left(payload, 80)
+        RAISE EXCEPTION 'belfry.push: the payload is not valid JSON: %', left(payload, 80)
             USING ERRCODE = 'invalid_text_representation',
-                  HINT = 'Of text make a JSON string with to_json(x::text), of a row an object with to_json(row).';
+                  HINT = 'Make a JSON string from a text with to_json(x::text), and an object from a row with to_json(row).';
     END;
     RETURN belfry.push(queue, v_payload, partition, transaction_id, delay, trace_id, visible_at);
 END $$;
 
 -- From sql/functions/inbox/push_many.sql.
 
--- Pushes many messages with one statement, in the order of the arrays. partitions and
--- transaction_ids are as long as payloads, or NULL. Returns the positions, from 1, and the
--- transaction ids.
+-- Pushes many messages with one statement, in the order of the arrays. partitions and transaction_ids
+-- have the length of payloads, or are NULL. Returns the positions, from 1, and the transaction ids.
 CREATE FUNCTION belfry.push_many(
     queue text, payloads json[], partitions text[] DEFAULT NULL, transaction_ids text[] DEFAULT NULL,
     delay interval DEFAULT NULL, trace_id uuid DEFAULT NULL, visible_at timestamptz DEFAULT NULL
@@ -3322,7 +3334,7 @@ $$;
 
 -- From sql/functions/inbox/wake.sql.
 
--- Notifies the sequencer that rows wait in the inbox. A session with belfry.notify = off calls it
+-- Notifies the sequencer that rows wait in the inbox. A session with belfry.notify = off should call it
 -- after its last commit, or from time to time.
 CREATE FUNCTION belfry.wake() RETURNS void LANGUAGE sql AS $$
     SELECT pg_catalog.pg_notify('belfry_inbox', '')
@@ -3330,18 +3342,18 @@ $$;
 
 -- From sql/functions/pause/change_pause.sql.
 
--- Pauses or resumes a queue, one partition of it (p_partition), or one of its groups (p_group).
--- changed is NULL if it does not exist. partition_id is the id of the partition.
+-- Pauses or resumes a queue, one partition of the queue (p_partition), or one of its groups (p_group).
+-- changed is NULL if the target does not exist. partition_id is the id of the partition.
 --
--- Every claim reads the flags, and a pause writes no cursor. Why nothing is stranded:
+-- Every claim reads the flags, and a pause writes no cursor. No message is stranded, for these reasons:
 --
---   1. A paused queue or group leaves ready_at of its cursors as it is. So a resume needs no wake. It
---      must make every waiter look again.
+--   1. A pause of a queue or a group does not change ready_at. So a resume of a queue or a group needs no
+--      wake, but all waiting requests must probe again after it.
 --   2. In a paused partition, a claim and settle_drained set ready_at of a due cursor to NULL. Otherwise
---      every pop from any partition would find that cursor first. Both are followed by a wake.
---   3. A wake does nothing in a paused partition. So a resume of a partition must be followed by a
---      wake after its commit, as a push is. If the wake of step 2 still saw the pause, the wake of the
---      resume starts later and sees the NULL.
+--      every pop that names no partition would find that cursor first. A wake follows both.
+--   3. A wake does nothing in a paused partition. So a wake must follow the commit of a resume of a
+--      partition, as after a push. If the wake of step 2 still saw the pause, the wake of the resume
+--      starts later and sees the NULL.
 CREATE FUNCTION belfry.change_pause(
     p_queue text, p_partition text, p_group text, p_paused boolean, OUT changed boolean, OUT partition_id bigint
 ) LANGUAGE plpgsql SET synchronous_commit = on AS $$
@@ -3366,11 +3378,11 @@ REVOKE ALL ON FUNCTION belfry.change_pause(text, text, text, boolean) FROM PUBLI
 
 -- From sql/functions/pause/change_pause_in_session.sql.
 
--- Is belfry.pause and belfry.resume: changes a pause in a SQL session and writes the audit.
+-- Runs belfry.pause and belfry.resume: changes a pause in a SQL session and writes a row of the audit.
 --
 -- No wake can follow the commit of the session. So a resume of a partition locks all its cursors, and
--- makes them ready under the locks. Pushes to the partition wait until the commit. It waits up to 5
--- seconds for each cursor that another session has locked.
+-- makes them ready under the locks. Pushes to the partition wait until the commit. The resume waits up
+-- to 5 seconds for each cursor that another session has locked.
 CREATE FUNCTION belfry.change_pause_in_session(p_queue text, p_partition text, p_group text, p_paused boolean) RETURNS boolean
 LANGUAGE plpgsql SET lock_timeout = '5s' AS $$
 DECLARE
@@ -3402,8 +3414,8 @@ REVOKE ALL ON FUNCTION belfry.change_pause_in_session(text, text, text, boolean)
 
 -- From sql/functions/pause/pause.sql.
 
--- Pauses a queue, one of its partitions, or one of its consumer groups. Pops then return nothing.
--- Pushes and acks go on. Returns false if it is paused already.
+-- Pauses a queue, one of its partitions, or one of its consumer groups. Pops then return nothing. Pushes
+-- and acks continue. Returns false if the target is paused already.
 CREATE FUNCTION belfry.pause(queue text, partition text DEFAULT NULL, consumer_group text DEFAULT NULL) RETURNS boolean
 LANGUAGE sql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
     SELECT belfry.change_pause_in_session($1, $2, $3, true)
@@ -3412,7 +3424,7 @@ REVOKE ALL ON FUNCTION belfry.pause(text, text, text) FROM PUBLIC;
 
 -- From sql/functions/pause/resume.sql.
 
--- Ends a pause. Waiting pops and SQL consumers are woken at the commit. Returns false if it is not
+-- Ends a pause. The commit wakes waiting pops and SQL consumers. Returns false if the target is not
 -- paused.
 CREATE FUNCTION belfry.resume(queue text, partition text DEFAULT NULL, consumer_group text DEFAULT NULL) RETURNS boolean
 LANGUAGE sql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
@@ -3427,23 +3439,23 @@ REVOKE ALL ON FUNCTION belfry.resume(text, text, text) FROM PUBLIC;
 -- By partition, distinct and ascending:
 --   p_partitions, p_counts   The id, and the number of messages.
 --   p_visible_until          The latest p_visible_at, or an empty array.
---   p_sealed, p_bounded      Lists of ids: payloads are sealed; the queue has a maxSize (NULL: not
---                            checked).
+--   p_sealed, p_bounded      The ids of the partitions whose payloads are encrypted, and of those whose
+--                            queue has a maxSize (NULL: not checked).
 -- By message:
 --   p_lanes, p_nths          The index in p_partitions, and the position in that partition, from 1.
 --   p_ids, p_transactions, p_payloads
 --   p_traces, p_subs, p_visible_at, p_encrypted   May be empty.
--- p_check_duplicates: a transaction id may be stored already. In the arrays it occurs once in a
--- partition.
+-- p_check_duplicates: a transaction id may be stored already. The arrays have a transaction id at most
+-- once for each partition.
 --
--- Returns the index of each duplicate, and the stored id. Raises BF001 if the caller's knowledge of
--- a partition is out of date: it is deleted or closed, or its queue changed sealing or maxSize.
+-- Returns the index and the stored message id of each duplicate. Raises BF001 if the caller has outdated
+-- facts: the partition is deleted or closed, or encryption or maxSize of the queue was switched.
 --
--- Locks the partitions in id order until the commit. The holder of the locks assigns the next seqs.
--- The search for duplicates is a later statement, so its snapshot holds every stored message.
+-- Locks the partitions in id order until the commit. The holder of the locks assigns the next seqs. The
+-- search for duplicates is a later statement, so its snapshot holds every stored message.
 --
--- It is a function because its plans are kept (starting a plan of this size costs more than running
--- it), and because an array with an index replaces joins of messages with partitions.
+-- append is a function because a function keeps its plans: to start a plan of this size costs more than
+-- to run it. It also replaces joins of messages with partitions by indexes of arrays.
 CREATE FUNCTION belfry.append(
     p_partitions bigint[], p_counts bigint[], p_visible_until timestamptz[], p_sealed bigint[],
     p_lanes integer[], p_nths integer[], p_ids uuid[], p_transactions text[], p_payloads text[],
@@ -3518,12 +3530,12 @@ END $$;
 
 -- From sql/functions/push/open_partitions.sql.
 
--- Finds or creates queues and partitions by name, and returns one row for each pair. A name of a
--- queue that is being deleted right now has no row, and the caller asks again.
+-- Finds or creates queues and partitions by name, and returns one row for each pair. If the queue is
+-- deleted meanwhile, its pairs have no rows, and the caller calls again.
 --
--- Locks the queues with FOR SHARE before it creates partitions. join_group locks the queue with FOR
--- NO KEY UPDATE while it registers a group. So this call or a later join_page creates the cursor of
--- each pair of them. A new cursor of a group that starts in the future gets its start_at.
+-- Locks the queues with FOR SHARE before it creates partitions. join_group locks the queue with FOR NO
+-- KEY UPDATE while it registers a group. So either this call or a later join_page creates the cursor of
+-- a group in a partition. If the group starts in the future, the cursor gets its start_at.
 CREATE FUNCTION belfry.open_partitions(
     p_queues text[], p_partitions text[], p_lease_time bigint, p_retry_limit bigint, p_retry_delay bigint DEFAULT 0,
     p_retry_backoff bigint DEFAULT 0, p_retry_delay_max bigint DEFAULT 0
@@ -3586,17 +3598,17 @@ END $$;
 -- names up again and repeats the push.
 CREATE FUNCTION belfry.raise_partition_gone() RETURNS bigint LANGUAGE plpgsql AS $$
 BEGIN
-    RAISE EXCEPTION 'a partition of this push is gone' USING ERRCODE = 'BF001';
+    RAISE EXCEPTION 'a partition of this push does not exist any more' USING ERRCODE = 'BF001';
 END $$;
 
 -- From sql/functions/redrive/delete_message.sql.
 
--- Deletes a message with its dead letters, redrives and traces. A cursor before the message skips
--- it from now on, so its depth stays exact. A lease without a message left ends.
+-- Deletes a message with its dead letters, redrives and traces. A cursor before the message skips it
+-- from now on, so the depth of the cursor stays exact. A lease ends if it has no other message.
 --
--- Returns a row for each changed cursor: the lease that may hold the message (or NULL), and the
--- seconds until the cursor is ready (NULL: it is not). If the message existed, a last row has only
--- NULLs. Locks the partition, then its cursors in group order. A wake must follow the commit.
+-- Returns a row for each changed cursor: the lease that may hold the message (or NULL), and the seconds
+-- until the cursor is ready (NULL: not ready). If the message existed, a last row has only NULLs. Locks
+-- the partition, then its cursors in group order. A wake must follow the commit.
 CREATE FUNCTION belfry.delete_message(p_partition bigint, p_transaction text)
 RETURNS TABLE (group_id bigint, lease_id uuid, ready_in float8) LANGUAGE plpgsql AS $$
 #variable_conflict use_column
@@ -3610,7 +3622,7 @@ DECLARE
 BEGIN
     PERFORM p.id FROM belfry.partition p WHERE p.id = p_partition AND NOT p.closed FOR NO KEY UPDATE;
     IF NOT FOUND THEN
-        RETURN; -- the purge of the queue deletes everything, and locks in another order
+        RETURN; -- the purge of the queue deletes the message, and locks in another order
     END IF;
     PERFORM c.group_id FROM belfry.cursor c
       WHERE c.partition_id = p_partition
@@ -3649,8 +3661,8 @@ BEGIN
                        ELSE v_committed >= k.lease_end END;
         UPDATE belfry.cursor c
            SET committed = v_committed, skip = v_skip, redrives = nullif(c.redrives - least(v_redriven, 1), 0),
-               -- The first message after committed is another one now. It was delivered at
-               -- most once, with its batch, and did not fail.
+               -- Another message is the first after committed now. It was delivered at most once, in the
+               -- same batch, and did not fail.
                attempts = CASE WHEN v_committed = k.committed THEN c.attempts
                                WHEN v_committed >= coalesce(c.lease_end, 0) THEN 0
                                ELSE least(c.attempts, 1) END,
@@ -3689,10 +3701,10 @@ $$;
 
 -- From sql/functions/redrive/redrive_dead_letters.sql.
 
--- Puts the dead letters with the ids p_letters back for their groups. A dead letter without a
--- cursor stays. A dead letter without a message is deleted. Returns for each cursor the number of
--- messages put back, and the seconds until it is ready. Locks the cursors in (partition, group) order
--- before it reads, so each dead letter counts once.
+-- Puts the dead letters with the ids p_letters back for their groups. A dead letter without a cursor
+-- stays. A dead letter without a message is deleted. Returns for each cursor the number of messages put
+-- back, and the seconds until the cursor is ready. Locks the cursors in (partition, group) order before
+-- it reads the dead letters, so each dead letter counts once.
 CREATE FUNCTION belfry.redrive_dead_letters(p_letters bigint[])
 RETURNS TABLE (group_id bigint, partition_id bigint, redriven bigint, ready_in float8) LANGUAGE plpgsql AS $$
 #variable_conflict use_column
@@ -3716,7 +3728,7 @@ BEGIN
            AND (SELECT true FROM belfry.cursor c WHERE c.partition_id = d.partition_id AND c.group_id = d.group_id)
         RETURNING d.partition_id, d.group_id, d.seq, d.attempts,
                   (SELECT true FROM belfry.message m WHERE m.partition_id = d.partition_id AND m.seq = d.seq) AS there,
-                  -- A message may be redriven already, and dead-lettered again after a seek.
+                  -- After a seek, a message that is already redriven may become a dead letter again.
                   (SELECT true FROM belfry.redrive r
                     WHERE r.partition_id = d.partition_id AND r.group_id = d.group_id AND r.seq = d.seq) IS NULL AS fresh
     ), kept AS (
@@ -3741,20 +3753,21 @@ END $$;
 
 -- From sql/functions/roles/role_grants.sql.
 
--- Returns the statements that give role_name the rights of a 'producer', a 'consumer' or an
--- 'admin'. The role may also be one that logs in. A database can have default privileges that close all functions.
+-- Returns the statements that give role_name the rights of a 'producer', a 'consumer' or an 'admin'. The
+-- role may also be a login role. The statements name all functions, because the default privileges of a
+-- database may give PUBLIC no right to execute functions.
 CREATE FUNCTION belfry.role_grants(kind text, role_name name) RETURNS SETOF text LANGUAGE plpgsql STABLE
 SET search_path = pg_catalog, pg_temp AS $$
 #variable_conflict use_variable
 BEGIN
     IF kind IS NULL OR kind NOT IN ('producer', 'consumer', 'admin') THEN
         RAISE EXCEPTION 'the kind % is not known', quote_nullable(kind) USING ERRCODE = 'invalid_parameter_value',
-            HINT = 'It is ''producer'', ''consumer'' or ''admin''.';
+            HINT = 'Use ''producer'', ''consumer'' or ''admin''.';
     END IF;
     RETURN QUERY SELECT format(s.text, role_name, pg_get_userbyid(o.relowner)) FROM pg_class o, (VALUES
         ('producer consumer admin', 'GRANT USAGE ON SCHEMA belfry TO %I'), ('producer consumer admin', 'GRANT SELECT ON belfry.grants TO %I'),
         ('producer admin', 'GRANT INSERT (queue, partition, payload, transaction_id, trace_id, visible_at), SELECT (id) ON belfry.inbox, belfry.outbox TO %I'),
-        -- Rights on columns: who may UPDATE or DELETE in a whole table may also lock it against everybody.
+        -- Rights on columns, because a role with UPDATE or DELETE on a whole table may also lock the table.
         ('producer admin', 'GRANT INSERT (target, queue, events, key, condition, payload, columns, strict), UPDATE (events) ON belfry.attachment TO %I'),
         ('producer admin', 'GRANT INSERT (target, queue, event, code, message) ON belfry.attachment_failure TO %I'),
         ('producer admin', 'GRANT SELECT ON belfry.attachment, belfry.attachment_failure, belfry.attachments, belfry.outbox TO %I'),
@@ -3764,19 +3777,19 @@ BEGIN
             'belfry.pop(text, text, integer, text, integer), belfry.ack(uuid, uuid[], text, text, interval), belfry.extend(uuid, bigint) TO %I'),
         ('admin', 'GRANT SELECT, INSERT, UPDATE, DELETE ON ALL TABLES IN SCHEMA belfry TO %I'),
         ('admin', 'GRANT EXECUTE ON FUNCTION belfry.advance_ids(), belfry.change_grant(text, name, text, text, boolean), '
-            'belfry.pause(text, text, text), belfry.resume(text, text, text) TO %I'),
+            'belfry.pause(text, text, text), belfry.resume(text, text, text), belfry.change_pause(text, text, text, boolean) TO %I'),
         ('admin', 'REVOKE INSERT, UPDATE, DELETE ON belfry.schema_migrations FROM %I'),
         ('admin', 'ALTER DEFAULT PRIVILEGES FOR ROLE %2$I IN SCHEMA belfry GRANT SELECT, INSERT, UPDATE, DELETE ON TABLES TO %1$I')
     ) AS s(kinds, text)
      WHERE o.oid = 'belfry.queue'::regclass AND kind = ANY (string_to_array(s.kinds, ' '))
-       -- Another migration tool keeps its record elsewhere.
+       -- Another migration tool stores the schema version in another table.
        AND (s.text NOT LIKE '%schema_migrations%' OR to_regclass('belfry.schema_migrations') IS NOT NULL);
 END $$;
 
 -- From sql/functions/roles/role_sql.sql.
 
--- Returns the statements that create the three roles and their rights. A role with CREATEROLE runs
--- them.
+-- Returns the statements that create the three roles and grant their rights. A role with CREATEROLE can
+-- run the statements.
 CREATE FUNCTION belfry.role_sql() RETURNS SETOF text LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
     v_kind text;
@@ -3800,18 +3813,18 @@ $$;
 
 -- From sql/functions/stats/partition_counts.sql.
 
--- Counts the messages of one partition by state, in one row. done is the seq up to which every
--- group has finished. The cost grows with groups and dead letters, not with messages. The body is
--- one SELECT, so the planner inlines it.
+-- Counts the messages of one partition by state, in one row. done is the seq up to which every group has
+-- finished. The cost grows with groups and dead letters, not with messages. The body is one SELECT, so
+-- the planner inlines it.
 --
--- remaining is the number of messages that a group must still finish. waiting is the part of it that
--- no live lease of the log covers. Both include redriven messages. The group with the most work left
--- decides the state of a message. Without a group, every message is pending. A dead-lettered message
--- counts only as dead.
+-- remaining is the number of messages that a group must still finish. waiting is the number of these
+-- messages that no live lease of the log covers. Both include redriven messages. The group with the most
+-- remaining messages decides the state of a message. Without a group, every message is pending. A
+-- dead-lettered message counts only as dead.
 --
--- A cursor does not know every deleted message ahead of it. least() subtracts them from the waiting
--- messages, never from the leased ones. Until the cursor has passed them, as many completed messages
--- may count as waiting.
+-- A cursor does not know every deleted message after it. least() subtracts the deleted messages from
+-- waiting, never from the leased messages. Until the cursor has passed the deleted messages, the same
+-- number of completed messages may count as waiting.
 CREATE FUNCTION belfry.partition_counts(p_partition bigint, p_last_seq bigint, p_trimmed bigint, p_holes bigint)
 RETURNS TABLE (total bigint, pending bigint, processing bigint, completed bigint, dead bigint, done bigint)
 LANGUAGE sql STABLE AS $$
@@ -3853,13 +3866,13 @@ $$;
 
 -- From sql/functions/sweep/remove_idle_partition.sql.
 
--- Deletes a partition that stores no message, has no dead letter and no state of a stream, and got no
--- push for p_idle. Its cursors are deleted too. Returns whether it was deleted. While a group joins the
--- queue, nothing is deleted, because join_page may be creating a cursor.
+-- Deletes a partition and its cursors if it has no message, no dead letter and no state of a stream, and
+-- got no push for p_idle. Returns whether the partition was deleted. While a group joins the queue, no
+-- partition is deleted, because join_page may be creating a cursor.
 --
--- Locks the queue (shared, against a group that joins), then the partition, then its cursors. A
--- push that waits for the partition finds it deleted, looks up the name again, and creates a new
--- one. A claim or an ack finds no cursor.
+-- Locks the queue (shared, so no group can be registered), then the partition, then its cursors. A push
+-- that waits for the lock finds no partition, looks up the name again, and creates a new partition. A
+-- claim or an ack finds no cursor.
 CREATE FUNCTION belfry.remove_idle_partition(p_partition bigint, p_idle interval) RETURNS boolean LANGUAGE plpgsql AS $$
 DECLARE
     v_queue bigint;
@@ -3893,8 +3906,8 @@ END $$;
 
 -- From sql/functions/sweep/sweep_partition.sql.
 
--- One step of a sweep over one partition: deletes up to p_limit messages by the options of the
--- queue and moves cursors past them. pkg/engine/sweep calls it until more is false.
+-- One step of a sweep over one partition: deletes up to p_limit messages by the options of the queue and
+-- moves cursors past them. pkg/engine/sweep calls it until more is false.
 --
 -- p_evict selects the rules, in this order:
 --
@@ -3904,23 +3917,23 @@ END $$;
 --          no group reads.
 --   false  'retention' (retentionSeconds): deletes messages, consumed or not.
 --          'completed' (completedRetentionSeconds): deletes messages behind every cursor.
---          Without retentionEnabled, only the latter applies, with p_completed.
+--          Without retentionEnabled, only 'completed' applies, with the limit p_completed.
 --
--- p_above: NULL, or a seq above which the swept part of the log is examined again for messages that
--- were kept before.
+-- p_above: NULL, or a seq. The sweep then examines the swept messages above this seq again, because
+-- earlier sweeps kept some of them.
 --
--- Locks the queue (shared, so no group is registered), the partition, and its cursors in group order.
--- So a live lease stays live until the commit: its messages are not deleted, and its cursor does not
--- move.
+-- Locks the queue (shared, so no group can be registered), the partition, and its cursors in group
+-- order. So a live lease stays live until the commit. The messages of a live lease are not deleted, and
+-- its cursor does not move.
 --
--- A dead-lettered message is kept until its dead letters are settled or purged. 'retention' deletes
--- it with its dead letters once all of them are old enough and no other session has locked them.
+-- A dead-lettered message is kept until its dead letters are settled or purged. 'retention' deletes it
+-- with its dead letters once all of them are old enough and no other session has locked them.
 --
--- created_at never decreases within a log, so the first p_limit messages of the range are enough.
--- The commit does not wait for the disk: the next sweep repeats a lost step.
+-- created_at never decreases within a log, so the first p_limit messages of the range are enough. The
+-- commit does not wait for the disk: the next sweep repeats a lost step.
 --
--- Returns the counts by rule (sql/schema/queue_sweep.sql). more: another step may find work. seen:
--- with p_above, where the next step goes on. groups, ready_in: the moved cursors, from move_cursors.
+-- Returns the counts by rule (sql/schema/queue_sweep.sql). more: another step may find work. seen: with
+-- p_above, the p_above of the next step. groups, ready_in: the moved cursors, from move_cursors.
 CREATE FUNCTION belfry.sweep_partition(p_queue bigint, p_partition bigint, p_evict boolean, p_limit bigint, p_above bigint, p_completed bigint DEFAULT 0)
 RETURNS TABLE (
     skipped bigint, retention bigint, completed bigint, evicted bigint, expired bigint, unread bigint, more boolean, seen bigint,
@@ -3972,7 +3985,7 @@ BEGIN
       WHERE c.partition_id = p_partition
       ORDER BY c.partition_id, c.group_id
         FOR NO KEY UPDATE;
-    -- After the locks: a lease may end or be extended while this call waits for them.
+    -- Reads the clock after the locks: a lease may end or be extended while this call waits for them.
     v_now := clock_timestamp();
     v_swept := greatest(p.swept, p.trimmed);
     retention := 0; completed := 0; evicted := 0; expired := 0; unread := 0; skipped := 0;
@@ -4113,7 +4126,7 @@ BEGIN
      ORDER BY m.seq LIMIT 1;
     v_trimmed := coalesce(v_trimmed, p.last_seq);
     v_swept := greatest(v_swept, v_trimmed);
-    -- Without progress all that is left must stay, and another step would find nothing.
+    -- After a step without progress, another step would find nothing: the remaining messages must stay.
     more := p_above IS NULL AND v_room <= 0 AND (v_gone > 0 OR v_n > 0 OR v_swept > p.swept);
     IF v_gone > 0 OR v_trimmed > p.trimmed OR v_swept > p.swept THEN
         UPDATE belfry.partition k
@@ -4138,12 +4151,12 @@ END $$;
 -- From sql/functions/wake/announce_ready.sql.
 
 -- Announces a ready cursor to the servers at the commit. Every SQL function that sets ready_at to a
--- value calls it, also for an instant in the future. pkg/postgres/listen describes the text.
+-- value calls it, also for an instant in the future. pkg/postgres/listen describes the notification.
 --
--- The text has the instant at which the cursor is ready, so a server need not scan everything that
--- was ever due. It is 0 (unknown) for an instant less than ten seconds ahead, which may pass before
--- the commit. A session with belfry.notify = off announces nothing: waiting requests see the cursor
--- at the next dispatch.fallback_interval.
+-- The notification has the instant at which the cursor is ready, so a server need not scan all index
+-- entries. It has 0 (unknown) for an instant less than ten seconds ahead, which may pass before the
+-- commit. A session with belfry.notify = off announces nothing: waiting requests see the cursor at the
+-- next dispatch.fallback_interval.
 CREATE FUNCTION belfry.announce_ready(p_group bigint, p_partition bigint) RETURNS void LANGUAGE plpgsql AS $$
 DECLARE
     v_at timestamptz;
@@ -4163,15 +4176,15 @@ END $$;
 
 -- From sql/functions/wake/await.sql.
 
--- Lets a SQL session wait for messages without polling. The session LISTENs on a channel for this
--- queue, group and partition, and asks the servers for a notification there. Both take effect at
--- the commit, in this order. Returns the name of the channel.
+-- Lets a SQL session wait for messages without polling. The session LISTENs on a channel for this queue,
+-- group and partition, and requests a notification on it from the servers. Both take effect at the
+-- commit, in this order. Returns the name of the channel.
 --
--- A request is answered once, so a session repeats the call after each pop that found nothing, and
--- after belfry_again: a server that has just connected may have missed requests. The channel name is
--- a hash of the request, so the queue need not exist. Every role can hear notifications and forge them.
--- So the request is encrypted, and its tag is a hash of it, the session and belfry.channel_key.
--- pkg/postgres/listen reads it. SECURITY DEFINER: it reads the key and the grants.
+-- The servers answer a request once. So a session repeats the call after each pop that found nothing, and
+-- after a notification on belfry_again: a server sends it when it has just connected, because it may
+-- have missed requests. The channel name is a hash of the request, so the queue need not exist. Every
+-- role can hear notifications and forge them. So the request is encrypted, and has a tag: a hash of the
+-- request, the session and belfry.channel_key. SECURITY DEFINER, because it reads the key and the grants.
 CREATE FUNCTION belfry.await(queue text, consumer_group text DEFAULT '__QUEUE_MODE__', partition text DEFAULT NULL)
 RETURNS text LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
@@ -4184,7 +4197,7 @@ BEGIN
     PERFORM belfry.check_consumer(await.queue, await.consumer_group);
     IF octet_length(await.partition) > 255 THEN
         RAISE EXCEPTION 'the name of the partition is % bytes long', octet_length(await.partition)
-            USING ERRCODE = 'invalid_parameter_value', HINT = 'It has at most 255 bytes.';
+            USING ERRCODE = 'invalid_parameter_value', HINT = 'A name has at most 255 bytes.';
     END IF;
     SELECT substring(string_agg(sha256(v_key || 'mask' || v_tag || int4send(i)), '' ORDER BY i) FOR octet_length(v_request))
       INTO v_mask FROM generate_series(0, octet_length(v_request) / 32) i;
@@ -4197,11 +4210,10 @@ END $$;
 
 -- From sql/functions/wake/hold_drained.sql.
 
--- Reports whether p_committed is the end of the partition, and stays the end until this transaction
--- ends: then it holds the lock that pushes take. So a cursor there, set to not ready by this
--- transaction, needs no wake after the commit. False while a push is under way. Never waits; the
--- caller must not wait for a lock after it. Pushes to the partition wait for the caller's commit, so
--- only transactions with one cursor call it.
+-- Locks the partition if no push holds the lock, and never waits. Returns true if p_committed is then
+-- the last seq. Pushes need the lock, so p_committed stays the last seq until this transaction ends. So a
+-- cursor at p_committed needs no wake after the commit. The caller must not wait for another lock after
+-- this call. Pushes to the partition wait for the commit, so only transactions with one cursor call it.
 CREATE FUNCTION belfry.hold_drained(p_partition bigint, p_committed bigint) RETURNS boolean LANGUAGE plpgsql AS $$
 DECLARE
     v_last_seq bigint;
@@ -4213,8 +4225,8 @@ END $$;
 
 -- From sql/functions/wake/needs_wake.sql.
 
--- Reports whether a cursor may have ready messages although its row says otherwise. Its ready_at is
--- NULL, or it waits only for the retry delay of redriven messages. cursor_asleep must have all of them.
+-- Reports whether a cursor may have ready messages although ready_at is NULL, or although ready_at is
+-- the end of a retry delay of redriven messages. The index cursor_asleep must contain all such cursors.
 CREATE FUNCTION belfry.needs_wake(ready_at timestamptz, committed bigint, last_seq bigint, redrives integer, lease_id uuid)
 RETURNS boolean LANGUAGE sql STABLE AS $$
     SELECT CASE WHEN $1 IS NULL THEN $2 < $3 OR coalesce($4, 0) > 0
@@ -4227,9 +4239,9 @@ $$;
 -- partition is paused. belfry.ack leaves such cursors. Both arrays name the cursors, ascending by
 -- (partition, group). Returns the number of settled cursors. A wake must follow the commit.
 --
--- Locks each cursor, and skips a locked one: its holder leaves it correct, or marked ready. It checks a
--- cursor before the lock, so that it locks no cursor with messages, and again after the lock, with a
--- newer snapshot.
+-- Locks each cursor. It skips a cursor that another transaction has locked: that transaction leaves
+-- ready_at correct, or in the past. It checks a cursor before the lock, so that it locks no cursor with
+-- messages, and again after the lock, with a newer snapshot.
 CREATE FUNCTION belfry.settle_drained(p_partitions bigint[], p_groups bigint[]) RETURNS bigint LANGUAGE plpgsql AS $$
 DECLARE
     v_settled bigint := 0;
@@ -4289,16 +4301,16 @@ END $$;
 
 -- From sql/functions/wake/wake_partitions.sql.
 
--- Sets ready_at of every cursor that needs a wake in p_partitions, and returns those cursors with
--- the seconds until they are ready. See store/wake. A cursor with a start_at moves over the
--- messages before that instant. start_at is cleared at the first message after it.
+-- Sets ready_at of every cursor that needs a wake in p_partitions, and returns those cursors with the
+-- seconds until they are ready. See store/wake. A cursor with a start_at moves past the messages before
+-- that instant. The first message after that instant clears start_at.
 --
--- It looks at the newest version of the cursor of each group. In a queue with more than 1,000 groups it
--- looks only at cursors in the index cursor_asleep, which has all that needs_wake can accept: most
--- cursors of many groups are ready. It also reads old versions there, which a held snapshot keeps.
+-- It reads the newest version of the cursor of each group. In a queue with more than 1,000 groups, most
+-- cursors are ready, so it reads only the index cursor_asleep, which contains every cursor that
+-- needs_wake accepts. There it also reads old versions of cursors, which a held snapshot keeps.
 --
--- Locks the cursors in (partition, group) order, and checks each one again under its lock. Its
--- commit does not wait for the disk.
+-- Locks the cursors in (partition, group) order, and checks each cursor again under its lock. Its commit
+-- does not wait for the disk.
 CREATE FUNCTION belfry.wake_partitions(p_partitions bigint[])
 RETURNS TABLE (group_id bigint, partition_id bigint, ready_in float8) LANGUAGE plpgsql AS $$
 #variable_conflict use_column
@@ -4363,11 +4375,11 @@ END $$;
 --
 --   belfry_producer  Inserts into the inbox, and attaches its own tables.
 --   belfry_consumer  Pops and acknowledges through functions, and reads no table.
---   belfry_admin     Has both rights, and reads and writes every table. It changes no
---                    definition. The server needs these rights if it does not own the schema.
+--   belfry_admin     Has the rights of both, and reads and writes every table, but cannot change
+--                    definitions. The server needs these rights if it does not own the schema.
 --
--- Roles belong to the whole cluster, so a down migration keeps them. A migrating role that may not
--- create roles goes on without them.
+-- Roles belong to the whole cluster, so a down migration keeps them. A migration that runs as a role
+-- without CREATEROLE creates no roles and continues.
 DO $$
 DECLARE
     v_kind text;
@@ -4393,4 +4405,4 @@ BEGIN
         END LOOP;
     END LOOP;
 END $$;
-COMMENT ON FUNCTION belfry.baseline() IS '7052a9ff0c4ebfa595a23cc6bbe4968804dd21477ed2ba8f24cd80f7b6b434c2';
+COMMENT ON FUNCTION belfry.baseline() IS '68275a36a6d10ba51b63998b8729293aeedb6df2167a96c56015aba31f5a712d';

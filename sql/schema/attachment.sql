@@ -1,5 +1,5 @@
--- Tables whose changes become messages of a queue. The triggers on the tables decide what
--- happens. This row holds the arguments of belfry.attach that made them.
+-- Tables whose changes become messages of a queue. Triggers on the tables write the messages. A row
+-- holds the arguments of the call of belfry.attach that created the triggers.
 CREATE TABLE belfry.attachment (
     id          bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
     target      regclass NOT NULL,
@@ -10,7 +10,7 @@ CREATE TABLE belfry.attachment (
     condition   text,
     payload     text NOT NULL, -- row or changes.
     columns     text[], -- The columns in the payload; NULL: all.
-    strict      boolean NOT NULL, -- A failure to write messages fails the statement.
+    strict      boolean NOT NULL, -- If true, a statement fails when its messages cannot be written.
     attached_by name NOT NULL DEFAULT current_user,
     attached_at timestamptz NOT NULL DEFAULT clock_timestamp(),
     UNIQUE (target, queue)

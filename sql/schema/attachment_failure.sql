@@ -1,4 +1,4 @@
--- Statements on attached tables that went on although their messages could not be written.
+-- Statements on attached tables that succeeded although their messages could not be written.
 CREATE TABLE belfry.attachment_failure (
     id        bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
     target    regclass NOT NULL,

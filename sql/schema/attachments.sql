@@ -1,8 +1,8 @@
--- The attached tables as an operator sees them. A role sees the tables that it owns.
+-- The attached tables as an operator sees them. belfry.owns_table decides which tables a role sees.
 --
--- triggers counts the enabled triggers; a complete attachment has one for each event. A partitioned
--- table counts one less if its trigger for rows is missing, or if an owner in its tree may not
--- execute the function of that trigger. A name that is not valid UTF-8 is shown by its oid.
+-- triggers counts the enabled triggers; a complete attachment has one for each event. For a partitioned
+-- table the count is one lower if the row trigger is missing, or if an owner of a partitioned table in
+-- its tree may not execute the trigger function. A name that is not valid UTF-8 is shown by its oid.
 CREATE VIEW belfry.attachments WITH (security_barrier) AS
 SELECT CASE WHEN r.oid IS NULL THEN 'gone (' || a.target::oid || ')'
             WHEN NOT belfry.is_utf8(n.nspname || '.' || r.relname) THEN 'unreadable (' || a.target::oid || ')' ELSE format('%I.%I', n.nspname, r.relname) END AS "table",

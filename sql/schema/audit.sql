@@ -1,4 +1,5 @@
--- What operators changed through HTTP: one row for each request. See pkg/access/audit.
+-- The changes that operators made: one row for each HTTP request, and for each pause, resume or change
+-- of a grant in SQL. See pkg/access/audit.
 CREATE TABLE belfry.audit (
     id             uuid PRIMARY KEY,
     at             timestamptz NOT NULL DEFAULT clock_timestamp(),
@@ -12,7 +13,7 @@ CREATE TABLE belfry.audit (
     consumer_group text,
     transaction_id text,
     parameters     json NOT NULL,
-    counts         json NOT NULL, -- What is committed, also if the request failed later.
+    counts         json NOT NULL, -- The numbers of committed changes, even if the request then failed.
     result         text NOT NULL -- 'ok', or the code of the error.
 );
 CREATE INDEX audit_at ON belfry.audit (at, id);

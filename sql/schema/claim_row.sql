@@ -1,30 +1,29 @@
--- One row of the result of belfry.claim. item says what the row describes, and only the columns of
--- that item are set. The messages follow their partition, and the summary is the last row.
+-- One row of the result of belfry.claim. item says what the row describes, and only the columns of that
+-- item are set. The rows of messages follow the row of their partition. The summary is last.
 -- pkg/engine/store/internal/claim/result.go names the values of item and outcome.
 CREATE TYPE belfry.claim_row AS (
     item           smallint, -- 1: a partition that was due.  2: a message.  3: the summary.
-    partition_id   bigint,   -- of a partition and a message
-    -- Of a partition: what the claim did.
+    partition_id   bigint,   -- for items 1 and 2
+    -- The columns of item 1 begin here. outcome says what the claim did:
     -- 1: It delivered messages of the log.
     -- 2: It delivered redriven messages.
-    -- 3: It delivered nothing, because nothing is due. It corrected ready_at.
-    -- 4: It delivered nothing, because no message is visible. The cursor is still due, and the
-    --    caller settles it (store/settle).
+    -- 3: It delivered nothing and updated the cursor, usually because nothing is due any more.
+    -- 4: It delivered nothing, because it found no visible message. The cursor is still due, and the
+    --    caller must settle the cursor (store/settle).
     -- 5: It delivered nothing, because the queue or the group is paused.
     outcome        smallint,
     ready_at       timestamptz, -- of the cursor, after the claim; with a lease, the end of the lease
-    -- A wake must follow the commit. The cursor has no ready_at, or it waits for the retry delay of
-    -- redriven messages alone.
+    -- A wake must follow the commit: ready_at is NULL, or redriven messages wait for a retry delay.
     needs_wake     boolean,
-    -- Messages that the claim moved past because they expired, or because they reached
-    -- maxDeliveries. NULL: it did not move the cursor for this reason.
+    -- The claim moved the cursor past some messages. expired counts the expired messages, and given_up
+    -- the messages that had reached maxDeliveries. NULL: none.
     expired        bigint,
     given_up       bigint,
-    -- After autoAck: what an undo of the delivery needs. outcome 1: failures and attempts of the
-    -- first message (store/unconsume). outcome 2: the redrives (store/redrive_restore).
+    -- With autoAck: the data for an undo of the delivery. outcome 1: failures and attempts of the first
+    -- message (store/unconsume). outcome 2: the deleted redrives (store/redrive_restore).
     undo           json,
 
-    -- Of a message.
+    -- The columns of item 2.
     seq            bigint,
     id             uuid,
     transaction_id text,
@@ -35,13 +34,12 @@ CREATE TYPE belfry.claim_row AS (
     encrypted      boolean,
     attempt        integer, -- deliveries under a lease, including this one; 0 with autoAck
 
-    -- Of the summary.
-    group_exists   boolean,     -- with its queue, and its cursor in the requested partition
-    was_due        boolean,     -- a cursor was due, perhaps one that another session holds
+    -- The columns of item 3.
+    group_exists   boolean,     -- the group, its queue and its cursor in the requested partition exist
+    was_due        boolean,     -- a cursor was due; another session may have locked it
     next_ready_at  timestamptz, -- when the next cursor is due, if none was due
-    database_now   timestamptz, -- the clock by which the claim judged
-    -- No cursor is due before due_floor, and none becomes ready between database_now and next_floor.
-    -- NULL: unknown.
+    database_now   timestamptz, -- the claim compared ready_at with this instant
+    -- No cursor has a ready_at before due_floor, or between database_now and next_floor. NULL: unknown.
     due_floor      timestamptz,
     next_floor     timestamptz
 );

@@ -6,14 +6,14 @@ CREATE TABLE belfry.consumer_group (
     -- Where the group starts: at the first message, after the newest message, or at start_at.
     mode        text NOT NULL DEFAULT 'all' CHECK (mode IN ('all', 'new', 'timestamp')),
     start_at    timestamptz,
-    -- The group has a cursor in every partition, and not only where it popped by name.
+    -- true: the group has a cursor in every partition. false: only in partitions that its pops named.
     whole_queue boolean NOT NULL DEFAULT false,
-    -- While the group joins: every older partition with a lower name has its cursor. NULL: all have.
+    -- While the group joins the queue, every partition with a lower name has its cursor. NULL: no join.
     joined_upto text,
     -- No pop of the group returns a message; see belfry.change_pause.
     paused      boolean NOT NULL DEFAULT false,
     created_at  timestamptz NOT NULL DEFAULT clock_timestamp(),
-    -- Kept from a deleted group: mode and start_at decide where a new group of that name starts.
+    -- The group was deleted. A new group of this name uses mode and start_at of this row.
     kept        boolean NOT NULL DEFAULT false,
     UNIQUE (queue_id, name)
 );

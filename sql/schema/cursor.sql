@@ -1,9 +1,9 @@
 -- The position of a consumer group in a partition, and the lease of the partition.
 --
--- The table has no unique index: an update would examine every version of its key. Locks ensure that
--- a pair has one cursor. open_partitions makes a partition and its cursors under a share lock on the
--- queue. join_group makes missing cursors under an update lock on the queue, and join_page under an
--- update lock on the group.
+-- The table has no unique index: each update would examine every version of the key in it. Locks ensure
+-- that a group has one cursor in a partition. open_partitions creates a partition and its cursors under
+-- a share lock on the queue. join_group creates missing cursors under an update lock on the queue, and
+-- join_page under an update lock on the group.
 CREATE TABLE belfry.cursor (
     partition_id bigint NOT NULL,
     group_id     bigint NOT NULL,
@@ -11,24 +11,24 @@ CREATE TABLE belfry.cursor (
     -- The earliest instant at which a pop could return a message. NULL: nothing to return.
     ready_at     timestamptz,
     lease_until  timestamptz,
-    -- The last seq that the lease covers. A negative value marks the lease of a redelivery,
-    -- and its absolute value is the number of messages that are not settled yet.
+    -- The last seq that the lease covers. A negative value: the lease delivered redriven messages, and
+    -- the absolute value is the number of messages that are not settled yet.
     lease_end    bigint,
     lease_id     uuid,
-    -- Deliveries and failed acks of the first message after committed.
+    -- attempts counts deliveries, and failures counts failed acks, of the first message after committed.
     attempts     integer NOT NULL DEFAULT 0,
     failures     integer NOT NULL DEFAULT 0,
-    -- Messages that the group has consumed, and the instant of the last one.
+    -- The number of messages that the group has consumed, and the instant of the last consumption.
     consumed     bigint NOT NULL DEFAULT 0,
     consumed_at  timestamptz,
-    -- No pop returns the first message after committed before this instant. A failed ack sets
-    -- it. The value has no meaning once it has passed or the cursor has moved.
+    -- Set by a failed ack: no pop returns the first message after committed before this instant. The
+    -- value has no meaning after that instant, or after the cursor has moved.
     retry_at     timestamptz,
     alone_until  bigint, -- Up to this seq, messages are delivered one at a time (maxDeliveries).
-    -- Messages that the cursor passed because they had expired.
+    -- The number of messages that the cursor passed because they had expired.
     expired      bigint NOT NULL DEFAULT 0,
-    -- Set while the subscription of the group starts in the future; until then ready_at is NULL. A
-    -- wake moves the cursor over earlier messages, and clears start_at at the first later message.
+    -- Set if the group starts in the future. Until then ready_at is NULL, and a wake moves the cursor
+    -- past new messages. At the first message after start_at a wake clears start_at.
     start_at     timestamptz,
     redrives     integer, -- The number of rows in belfry.redrive for this cursor; NULL: none.
     skip         int8multirange -- Dead-lettered seqs above committed; NULL: none.

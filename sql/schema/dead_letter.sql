@@ -1,4 +1,4 @@
--- A message that is parked for one group. The message row stays in the log.
+-- A message that one group gave up. The row of the message stays in the log.
 CREATE TABLE belfry.dead_letter (
     id           bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
     partition_id bigint NOT NULL,
@@ -10,5 +10,5 @@ CREATE TABLE belfry.dead_letter (
     UNIQUE (partition_id, group_id, seq)
 ) WITH (vacuum_truncate = false, toast.vacuum_truncate = false);
 CREATE INDEX dead_letter_failed ON belfry.dead_letter (group_id, failed_at);
--- A sweep asks whether a message is dead-lettered for any group.
+-- A sweep checks whether any group has a dead letter for a message.
 CREATE INDEX dead_letter_message ON belfry.dead_letter (partition_id, seq);

@@ -1,9 +1,9 @@
--- Drops everything that the baseline migration made, with every stored message. Two things stay:
--- the schema itself, which holds the version record, and the three roles, which other databases
--- of the cluster may use.
+-- Drops everything that the baseline migration made, with every stored message. Two things stay: the
+-- schema itself, which holds the version record, and the three roles, which other databases of the
+-- cluster may use.
 
--- The triggers on attached tables call functions of the schema. A trigger left behind would warn at
--- every statement, or make the statement fail if the attachment is strict.
+-- The triggers on attached tables call functions of the schema. A remaining trigger would raise a
+-- warning at every statement, or make the statement fail if the attachment is strict.
 DO $$
 DECLARE
     k record;

@@ -1,5 +1,5 @@
--- The grants that hold. A role sees its own grants, and the grants of each role whose rights it has.
--- An admin sees all. An admin is a role that may update belfry.queue_grant. kind is push or consume.
+-- The grants in force. A role sees its own grants, and the grants of each role whose rights it has. An
+-- admin sees all grants. An admin is a role that may update belfry.queue_grant. kind is push or consume.
 CREATE VIEW belfry.grants WITH (security_barrier) AS
 SELECT pg_catalog.pg_get_userbyid(g.grantee) AS role, g.kind, g.queue, CASE WHEN g.kind = 'consume' THEN g.consumer_group END AS consumer_group,
        g.granted_by, g.granted_at, g.grantee::oid AS role_id

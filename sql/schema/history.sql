@@ -1,6 +1,6 @@
--- What an instance counted for a queue and group in one minute, or in more of them after the roll-up. A
--- minute without events has no row. Queues are named, so the history outlives its queue. The queue
--- '(other)' is the sum of those above the bound. Without a group: pushes and partitions.
+-- The counts of one instance for a queue and a group. A row covers one minute, or after the roll-up 15,
+-- 60 or 360. A minute without events has no row. The rows of a deleted queue stay. '(other)' is the sum
+-- of the queues above the limit of pkg/insight/history. Rows with consumer_group '' count pushes.
 CREATE TABLE belfry.history (
     at                 timestamptz NOT NULL,
     minutes            smallint NOT NULL CHECK (minutes IN (1, 15, 60, 360)),
@@ -15,6 +15,8 @@ CREATE TABLE belfry.history (
     ack_requests       bigint NOT NULL,
     ack_success        bigint NOT NULL,
     ack_failed         bigint NOT NULL,
+    ack_retried        bigint NOT NULL,
+    ack_refused        bigint NOT NULL,
     dead_letters       bigint NOT NULL,
     transactions       bigint NOT NULL,
     partitions_created bigint NOT NULL,
@@ -22,13 +24,13 @@ CREATE TABLE belfry.history (
     removed_retention  bigint NOT NULL,
     removed_completed  bigint NOT NULL,
     removed_evicted    bigint NOT NULL,
-    -- Microseconds from commit to delivery: sum, greatest and number of the first deliveries.
+    -- Microseconds from commit to first delivery: the sum, the greatest value and the number of values.
     lag_sum            bigint NOT NULL,
     lag_max            bigint NOT NULL,
     lag_count          bigint NOT NULL,
-    -- The same as a histogram. Each element is a bucket of pkg/insight/history and its count: bucket * 2^40 + count.
+    -- The same values as a histogram. Each element is a bucket of pkg/insight/history and its count: bucket * 2^40 + count.
     latency            bigint[] NOT NULL,
-    -- Requests that waited at the end of the minute. NULL: as in the last row with a value.
+    -- Requests that waited at the end of the minute. NULL: the newest earlier value applies.
     parked             bigint,
     PRIMARY KEY (at, minutes, instance, queue, consumer_group)
 );

@@ -1,5 +1,5 @@
--- The figures of an instance in one minute, or their means in more of them after the roll-up. It has a
--- row whenever belfry.history has one of the instance.
+-- The measurements of one instance. A row covers one minute. After the roll-up it has the means of 15, 60
+-- or 360 minutes. Each minute and instance with a row in belfry.history has a row here too.
 CREATE TABLE belfry.history_instance (
     at          timestamptz NOT NULL,
     minutes     smallint NOT NULL CHECK (minutes IN (1, 15, 60, 360)),
@@ -7,7 +7,7 @@ CREATE TABLE belfry.history_instance (
     hostname    text NOT NULL,
     port        bigint NOT NULL,
     pid         bigint NOT NULL,
-    cpu_user    float8 NOT NULL, -- Percent of one core, as cpu_system.
+    cpu_user    float8 NOT NULL, -- cpu_user and cpu_system are percent of one core.
     cpu_system  float8 NOT NULL,
     rss_bytes   bigint NOT NULL,
     heap_bytes  bigint NOT NULL,

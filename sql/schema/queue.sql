@@ -1,5 +1,5 @@
--- A queue and its options. pkg/queue/options.go says what each option does. Times are in
--- seconds, except those of retries. 0 switches an optional limit off.
+-- A queue and its options. pkg/queue/options.go says what each option does. Times are in seconds, except
+-- retry_delay and retry_delay_max. 0 switches an optional limit off.
 CREATE TABLE belfry.queue (
     id                          bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
     uid                         uuid NOT NULL DEFAULT gen_random_uuid(),
@@ -19,7 +19,7 @@ CREATE TABLE belfry.queue (
     -- The greatest number of stored messages.
     max_size                    bigint NOT NULL DEFAULT 0,
     priority                    bigint NOT NULL DEFAULT 0,
-    -- See belfry.retry_delay; the first and the last are milliseconds.
+    -- The delay of a redelivery; see belfry.retry_delay. retry_delay and retry_delay_max are milliseconds.
     retry_delay                 bigint NOT NULL DEFAULT 1000,
     retry_backoff               bigint NOT NULL DEFAULT 2,
     retry_delay_max             bigint NOT NULL DEFAULT 60000,
@@ -36,7 +36,7 @@ CREATE TABLE belfry.queue (
     deleted_at                  timestamptz
 );
 CREATE UNIQUE INDEX queue_name ON belfry.queue (name) WHERE deleted_at IS NULL;
-CREATE INDEX queue_tags ON belfry.queue (namespace, task); -- If it were partial, plans made on an empty table would search it for names.
+CREATE INDEX queue_tags ON belfry.queue (namespace, task); -- Not partial: a plan made on the empty table would search a partial index for names.
 CREATE INDEX queue_paused ON belfry.queue (id) WHERE paused;
 CREATE INDEX queue_deleted ON belfry.queue (id) WHERE deleted_at IS NOT NULL;
 -- The queues that a sweep examines.

@@ -1,10 +1,10 @@
--- Which role may push to which queues, and consume which queues as which groups. belfry.grant_push,
--- belfry.grant_consume and the functions that revoke write it. A kind without any row is not
--- checked. A revoked grant stays as a row, so revoking the last grant does not let everybody in.
+-- A grant lets a role push to some queues, or consume some queues as some groups. belfry.grant_push,
+-- belfry.grant_consume and the functions that revoke write it. While a kind has no row, Belfry does not
+-- check it. A revoked grant stays as a row, so revoking the last grant does not allow every role.
 CREATE TABLE belfry.queue_grant (
     kind           text NOT NULL CHECK (kind IN ('push', 'consume')),
     grantee        regrole NOT NULL,
-    queue          text NOT NULL, -- A pattern, as the next one; see belfry.matches.
+    queue          text NOT NULL, -- queue and consumer_group are patterns; see belfry.matches.
     consumer_group text NOT NULL, -- '*' if the kind is push.
     granted_by     name NOT NULL,
     granted_at     timestamptz NOT NULL DEFAULT clock_timestamp(),

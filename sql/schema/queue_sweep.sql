@@ -1,4 +1,4 @@
--- What sweeps have done to a queue since its creation. Only sweeps write it.
+-- The counts of sweeps for a queue, since its creation. Only sweeps write this table.
 CREATE TABLE belfry.queue_sweep (
     queue_id  bigint PRIMARY KEY REFERENCES belfry.queue (id) ON DELETE CASCADE,
     -- Deleted messages, by the rule that deleted them.
@@ -9,7 +9,7 @@ CREATE TABLE belfry.queue_sweep (
     unread    bigint NOT NULL DEFAULT 0,
     -- Messages that expired unread, counted once for each group.
     expired   bigint NOT NULL DEFAULT 0,
-    -- Messages that stayed because of a lease or a dead letter of another group, and that a
-    -- sweep moved a group past unread. Counted once for each group.
+    -- Messages that a sweep moved the cursor of a group past unread, and did not delete because of a
+    -- lease or a dead letter of another group. Counted once for each group.
     skipped   bigint NOT NULL DEFAULT 0
 );

@@ -2,11 +2,11 @@
 --
 --   belfry_producer  Inserts into the inbox, and attaches its own tables.
 --   belfry_consumer  Pops and acknowledges through functions, and reads no table.
---   belfry_admin     Has both rights, and reads and writes every table. It changes no
---                    definition. The server needs these rights if it does not own the schema.
+--   belfry_admin     Has the rights of both, and reads and writes every table, but cannot change
+--                    definitions. The server needs these rights if it does not own the schema.
 --
--- Roles belong to the whole cluster, so a down migration keeps them. A migrating role that may not
--- create roles goes on without them.
+-- Roles belong to the whole cluster, so a down migration keeps them. A migration that runs as a role
+-- without CREATEROLE creates no roles and continues.
 DO $$
 DECLARE
     v_kind text;

@@ -1,5 +1,5 @@
--- Switches of all servers. A name without a row is off. The API writes it, with a notification on
--- the channel belfry_settings.
+-- Switches that apply to all servers. A switch without a row is off. The HTTP API writes a row and
+-- notifies the channel belfry_settings.
 CREATE TABLE belfry.setting (
     name       text PRIMARY KEY CHECK (name IN ('push_maintenance', 'pop_maintenance')),
     enabled    boolean NOT NULL,

@@ -1,6 +1,6 @@
--- What the spools of servers hold (pkg/engine/spool). A server writes its row after a change, at most once a
--- second, and removes it when its spool is empty. The row of a server that is not running says what
--- its disk still has.
+-- A spool keeps pushes on the disk of a server (pkg/engine/spool). A row has the size of one spool. The
+-- server writes the row after a change, at most once a second, and deletes it when the spool is empty.
+-- The row of a stopped server says what is left on its disk.
 CREATE TABLE belfry.spool (
     id         uuid PRIMARY KEY,
     host       text NOT NULL,

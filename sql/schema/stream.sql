@@ -1,5 +1,5 @@
--- A query of a stream client: it reads the queue source and keeps state for each partition of it. The
--- name is unique for the source. The queues need not exist, and a query outlives them.
+-- A query of a stream client: it reads the queue source, and keeps state for each partition of source.
+-- The name is unique for the source. The queues need not exist, and their deletion keeps the query.
 CREATE TABLE belfry.stream (
     id          bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
     uid         uuid NOT NULL UNIQUE,

@@ -1,4 +1,4 @@
--- Rows that cycles of streams lock. The cycles of a stream in a partition lock the same row.
+-- Rows that cycles of streams lock. All cycles of one stream in one partition lock the same row.
 CREATE TABLE belfry.stream_cycle (
-    stripe integer PRIMARY KEY -- A hash of the stream and the partition. Cycles insert what is missing.
+    stripe integer PRIMARY KEY -- A hash of the stream and the partition. A cycle inserts a missing row.
 );

@@ -4,7 +4,7 @@ CREATE TABLE belfry.stream_state (
     partition_id bigint NOT NULL,
     key          text COLLATE "C" NOT NULL,
     value        json NOT NULL,
-    window_end   double precision, -- The member windowEnd of value, if that is a number.
+    window_end   double precision, -- The member windowEnd of value, if windowEnd is a number.
     updated_at   timestamptz NOT NULL,
     PRIMARY KEY (stream_id, partition_id, key)
 );

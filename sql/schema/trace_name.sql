@@ -1,4 +1,4 @@
--- The names of a trace, one row each, for the list of traces by name.
+-- One row for each name of a trace. The list of traces by name reads this table.
 CREATE TABLE belfry.trace_name (
     name       text COLLATE "C" NOT NULL,
     created_at timestamptz NOT NULL,

@@ -99,13 +99,13 @@ func (f groupsFake) Lagging(_ context.Context, over time.Duration, limit int, _ 
 	return f.Fakes.Lagging, nil
 }
 
-// Audit replaces pkg/access/audit.
+// Audit replaces pkg/access/audit. It has the rows to return and the parameters of the last List.
 type Audit struct {
 	Rows   []audit.Row
 	Filter audit.Filter
 	After  audit.Key
 	Limit  int64
-	// Entries are the finished entries, with the result of each.
+	// Entries are the finished entries. Results has the result of each entry, in the same order.
 	Entries []*audit.Entry
 	Results []string
 }
@@ -123,7 +123,7 @@ func (a auditFake) Finish(_ context.Context, e *audit.Entry, result string) {
 	}
 }
 
-// Resources replace pkg/insight/stats.
+// Resources replace pkg/insight/stats. They have the answers, and the parameters of the last calls.
 type Resources struct {
 	Queues     []stats.Queue
 	Detail     stats.QueueDetail
@@ -178,7 +178,7 @@ func (r resourcesFake) Messages(_ context.Context, filter stats.MessageFilter) (
 	return r.Resources.Messages, r.FailWith
 }
 
-// doctorFake finds nothing.
+// doctorFake finds no problem.
 type doctorFake struct{}
 
 func (doctorFake) Run(context.Context) api.Examination {

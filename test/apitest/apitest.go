@@ -1,8 +1,7 @@
-// Package apitest runs the HTTP API on fakes of the rooms below it. The tests of
-// pkg/httpapi and of its rooms use it.
+// Package apitest runs the HTTP API on fakes of the packages that the API calls. The tests of pkg/httpapi and of its
+// packages use it.
 //
-// A test sets the answers of the fakes, sends requests and then reads the calls
-// that the fakes recorded.
+// A test sets the answers of the fakes, sends requests and then reads the calls that the fakes recorded.
 package apitest
 
 import (
@@ -27,14 +26,15 @@ import (
 	"github.com/belfry-mq/belfry/pkg/queue"
 )
 
-// Ids that are easy to recognize.
+// These ids are easy to recognize.
 var (
 	IDOne   = queue.ID{0x01, 15: 0x01}
 	IDTwo   = queue.ID{0x02, 15: 0x02}
 	IDThree = queue.ID{0x03, 15: 0x03}
 )
 
-// SeekPlace is where the fake moves the cursor of a partition.
+// SeekPlace is the answer of the fake seek of a partition: the time at which the last message before the new position was
+// stored.
 var SeekPlace = time.Date(2026, 5, 16, 8, 41, 27, 123e6, time.UTC)
 
 // OnePush is the body of a push of one message.
@@ -51,14 +51,14 @@ func Server(f *Fakes, edits ...func(cfg *httpapi.Config, deps *httpapi.Deps)) (*
 		f.Metrics = NewMetrics(prometheus.NewRegistry())
 	}
 	cfg := httpapi.DefaultConfig()
-	cfg.Addr, cfg.AllowedHosts = "127.0.0.1:0", []string{"example.com"} // the host of the requests of httptest
+	cfg.Addr, cfg.AllowedHosts = "127.0.0.1:0", []string{"example.com"} // httptest.NewRequest sends this host
 	deps := httpapi.Deps{
 		Pusher: verbsFake{f}, Verbs: verbsFake{f}, Popper: verbsFake{f}, Catalog: catalogFake{f}, GroupWriter: groupsFake{f}, GroupReader: groupsFake{f}, Progress: progressFake{},
-		Resources: resourcesFake{&f.Resources}, Queues: listsFake{&f.Lists}, Problems: listsFake{&f.Lists}, DeadLetters: deadLettersFake{&f.DeadLetters}, Traces: tracesFake{&f.Traces},
+		Resources: resourcesFake{&f.Resources}, Queues: listsFake{&f.Lists}, Totals: totalsFake{f}, Problems: listsFake{&f.Lists}, DeadLetters: deadLettersFake{&f.DeadLetters}, Traces: tracesFake{&f.Traces},
 		Audit: auditFake{&f.Audit}, Confirm: func(context.Context) error { return nil }, Owners: ownersFake{f}, Streams: streamsFake{f}, Switches: switchesFake{}, Spool: spoolFake{}, Doctor: doctorFake{},
 		History: historyFake{}, Live: liveFake{}, Pool: func() (size, idle, active int64) { return 0, 0, 0 },
 		Attachments: attachmentsFake{&f.Producers}, Rejections: rejectionsFake{&f.Producers},
-		Events: noEvents(), Listener: func() httpapi.ListenerState { return f.Listener }, Inbox: f.inboxState, Flushes: func() []store.Flushes { return f.Flushes }, Defaults: queue.DefaultDefaults(),
+		Events: noEvents(), Rights: rightsFake{&f.Rights}, Listener: func() httpapi.ListenerState { return f.Listener }, Inbox: f.inboxState, Flushes: func() []store.Flushes { return f.Flushes }, Defaults: queue.DefaultDefaults(),
 	}
 	for _, edit := range edits {
 		edit(&cfg, &deps)
@@ -71,14 +71,14 @@ func Server(f *Fakes, edits ...func(cfg *httpapi.Config, deps *httpapi.Deps)) (*
 	return s, logs
 }
 
-// noEvents returns a hub that does nothing.
+// noEvents returns a hub that sends no events.
 func noEvents() *live.Hub {
 	return live.New(live.Deps{
 		Counts: history.NewRecorder(1), Waiting: func() int { return 0 }, WaitingByQueue: func() map[string]int { return nil }, Listener: func() string { return "proven" }, Send: func(string) {},
 	}, live.DefaultConfig())
 }
 
-// NewMetrics returns metrics with counts of their own.
+// NewMetrics returns metrics with a new recorder.
 func NewMetrics(reg *prometheus.Registry) *httpapi.Metrics {
 	return httpapi.NewMetrics(reg, history.NewRecorder(10))
 }
@@ -89,7 +89,7 @@ func Call(f *Fakes, method, target, body string) *httptest.ResponseRecorder {
 	return Send(s, Request(method, target, body))
 }
 
-// Request returns a request. An empty body is no body.
+// Request returns a request. With an empty body the request has no body.
 func Request(method, target, body string) *http.Request {
 	var reader io.Reader = http.NoBody
 	if body != "" {

@@ -15,11 +15,11 @@ import (
 	"github.com/belfry-mq/belfry/pkg/engine/stream"
 	"github.com/belfry-mq/belfry/pkg/httpapi"
 	"github.com/belfry-mq/belfry/pkg/insight/stats"
+	"github.com/belfry-mq/belfry/pkg/insight/totals"
 	"github.com/belfry-mq/belfry/pkg/queue"
 )
 
-// Fakes replace the rooms below the HTTP API. A function that is nil has a
-// harmless default.
+// Fakes replace the packages that the HTTP API calls. If a function is nil, the fake returns a fixed answer.
 type Fakes struct {
 	Producers Producers
 	Push      func(items []queue.PushItem) ([]queue.PushResult, error)
@@ -32,16 +32,18 @@ type Fakes struct {
 	Seek      func(call GroupCall) (catalog.PartitionSeek, int64, error)
 	Ping      func(ctx context.Context) error
 	Metrics   *httpapi.Metrics
-	// Streaming: streams go on. Otherwise they end at their start.
+	// Streaming keeps event streams open. If it is false, each stream ends at its start.
 	Streaming bool
 
+	Totals      totals.Snapshot
+	FreshTotals *totals.Snapshot
 	Groups      []stats.Group
 	GroupQueues []stats.QueueProgress
 	Lagging     []stats.LaggingPartition
 	Waiting     int
 	Status      dispatch.Status
 	Listener    httpapi.ListenerState
-	// Inbox is nil for a database that does not answer.
+	// Inbox is the state of the inbox. If it is nil, the database does not answer.
 	Inbox       *api.Inbox
 	Flushes     []store.Flushes
 	Resources   Resources
@@ -49,15 +51,15 @@ type Fakes struct {
 	DeadLetters DeadLetters
 	Traces      Traces
 	Audit       Audit
-	// PartitionQueues and LeaseOwners are what exists, for checks of grants.
+	// PartitionQueues and LeaseOwners are the partitions and leases that exist. The checks of grants read them.
 	PartitionQueues map[queue.ID]string
 	LeaseOwners     map[queue.ID][]catalog.Owner
-	// Names are the names of targets.
+	// Names maps a target to the names of its queue, group and partition.
 	Names map[queue.Target]catalog.Names
-	// PositionsOf is how far the leases of a stream are.
+	// PositionsOf returns for each partition of the leases the seq up to which all messages are done.
 	PositionsOf func(leases []queue.ID) map[catalog.LeasePosition]int64
 
-	// Calls that the fakes received.
+	// These fields are the calls that the fakes received.
 	Pushed       [][]queue.PushItem
 	Acked        [][]queue.AckItem
 	Popped       []*queue.PopRequest
@@ -66,6 +68,7 @@ type Fakes struct {
 	Configured   []catalog.Settings
 	Deleted      []string
 	Queries      []stream.Query
+	Rights       RightsCalls
 	GroupCalls   []GroupCall
 }
 
@@ -80,12 +83,12 @@ type GroupCall struct {
 	Limit int
 }
 
-// Failing answers a push with err.
+// Failing returns fakes that answer a push with err.
 func Failing(err error) *Fakes {
 	return &Fakes{Push: func([]queue.PushItem) ([]queue.PushResult, error) { return nil, err }}
 }
 
-// OneMessage is a delivery of one message under the lease IDThree.
+// OneMessage returns a delivery of one message under the lease IDThree.
 func OneMessage() queue.Delivery {
 	return queue.Delivery{
 		Queue: "orders", Group: "g", LeaseID: IDThree, Partitions: 1,
@@ -95,14 +98,14 @@ func OneMessage() queue.Delivery {
 	}
 }
 
-// Deliver answers every pop with d.
+// Deliver returns a fake pop that answers every request with d.
 func Deliver(d queue.Delivery) func(context.Context, *queue.PopRequest) (queue.Delivery, error) {
 	return func(context.Context, *queue.PopRequest) (queue.Delivery, error) { return d, nil }
 }
 
 // Reached reports whether a fake was called.
 func (f *Fakes) Reached() bool {
-	return len(f.Pushed)+len(f.Acked)+len(f.Popped)+len(f.Transactions)+len(f.Configured)+len(f.Deleted)+len(f.GroupCalls)+len(f.Queries)+
+	return len(f.Rights.Tokens)+len(f.Rights.Revoked)+len(f.Rights.Grants)+len(f.Pushed)+len(f.Acked)+len(f.Popped)+len(f.Transactions)+len(f.Configured)+len(f.Deleted)+len(f.GroupCalls)+len(f.Queries)+
 		f.DeadLetters.Calls+f.Traces.Calls > 0
 }
 
@@ -140,7 +143,7 @@ func (switchesFake) PushPaused() <-chan struct{}                         { retur
 func (switchesFake) PopPaused() <-chan struct{}                          { return nil }
 func (switchesFake) Set(context.Context, maintenance.Switch, bool) error { return nil }
 
-// spoolFake replaces the disk of pkg/engine/spool. It holds nothing.
+// spoolFake replaces the disk of pkg/engine/spool. It stores no rows.
 type spoolFake struct{}
 
 func (spoolFake) Healthy() error     { return nil }
@@ -179,7 +182,7 @@ func (f streamsFake) Delete(_ context.Context, id queue.ID) (existed bool, err e
 	return true, nil
 }
 
-// verbsFake has the verbs of producers and consumers.
+// verbsFake replaces the verbs of producers and consumers, such as push, pop and ack.
 type verbsFake struct{ *Fakes }
 
 func (f verbsFake) Push(_ context.Context, items []queue.PushItem) ([]queue.PushResult, error) {
@@ -237,7 +240,7 @@ func (f verbsFake) Status() dispatch.Status { return f.Fakes.Status }
 
 func (f verbsFake) WaitingFor(dispatch.WaitingGroup) int { return f.Fakes.Status.Waiting }
 
-// InFlight returns what PositionsOf returns.
+// InFlight returns the result of PositionsOf.
 func (f ownersFake) InFlight(_ context.Context, leases []queue.ID) (map[catalog.LeasePosition]int64, error) {
 	if f.PositionsOf == nil {
 		return nil, nil

@@ -8,7 +8,7 @@ import (
 	"github.com/belfry-mq/belfry/pkg/insight/stats"
 )
 
-// historyFake replaces pkg/insight/history and what the routes of analytics read of pkg/insight/stats. Nothing happened.
+// historyFake replaces pkg/insight/history. It has no history.
 type historyFake struct{}
 
 func (historyFake) Sums(context.Context, history.Range, history.Filter) ([]history.Bucket, error) {
@@ -31,7 +31,7 @@ func (historyFake) Queues(context.Context, history.Range, history.Filter) ([]his
 	return nil, nil
 }
 
-// liveFake has no queues.
+// liveFake replaces the parts of pkg/insight/stats that the analytics routes read. It has no queues.
 type liveFake struct{}
 
 func (liveFake) Queues(context.Context, stats.QueueFilter) ([]stats.Queue, error) { return nil, nil }

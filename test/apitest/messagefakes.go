@@ -14,7 +14,7 @@ import (
 type DeadLetters struct {
 	Letters []deadletter.Letter
 	Message deadletter.Message
-	// Missing says that no message exists.
+	// Missing makes the fake answer that the message does not exist.
 	Missing bool
 
 	Calls int
@@ -28,7 +28,7 @@ type DeadLetters struct {
 	Group         *string
 	Bounds        deadletter.SummaryBounds
 	Summary       deadletter.Summary
-	// Progress are the reports of RedriveAll. FailWith is its error.
+	// Progress are the reports of RedriveAll. FailWith is the error of RedriveAll.
 	Progress []deadletter.Result
 	FailWith error
 }

@@ -23,7 +23,7 @@ import (
 	"github.com/belfry-mq/belfry/pkg/queue"
 )
 
-// SmallBody is the body limit of fuzzed servers. Fuzzed bodies exceed it.
+// SmallBody is the body limit in bytes of fuzzed servers. Some fuzzed bodies exceed it.
 const SmallBody = 4096
 
 // Probe is a server whose fakes accept every call.
@@ -83,7 +83,7 @@ func FuzzRequest(method, target string, body []byte) *http.Request {
 	return r
 }
 
-// hints are the words that name what to change. Each error has at least one.
+// hints are texts that tell the client what to change. Each error contains at least one of them.
 var hints = []string{
 	"Invalid JSON: ", "Empty request body", "the body ", "items", "Queue must", "Partition must", "TransactionId must", "TraceId must",
 	"transactionId", "partitionId", "acknowledgments", "operations", "requiredLeases", "queue", "namespace", "task", "options", "seconds", "consumerGroup",
@@ -91,6 +91,7 @@ var hints = []string{
 	"status", "from is", "to is", "cursor is", "offset", "from must", "to must", "say which", "all must",
 	"dryRun must", "rate ", "partition", "error must", "traceNames", "eventType", "data is required", "pg_dump",
 	"query_id", "partition_id", "name ", "source_queue", "config_hash", "allow_any_json", "half of a surrogate pair", "reset ", "keys", "key_prefix", "ripe_at", "state_ops", "push_items", "ack", "release_lease", "consumer_group", "enabled (boolean)", "no such endpoint: ", "is not allowed on ",
+	"token ", "token must", "id must", "kind must", "role must", "subject must", "role is", "kind is", "subject ", "ttlSeconds ", "grants: ",
 }
 
 // Ask sends one request and checks the answer and the calls of the fakes.
@@ -98,7 +99,7 @@ func (p *Probe) Ask(t *testing.T, r *http.Request) {
 	t.Helper()
 	p.DeadLetters, p.Traces = DeadLetters{}, Traces{}
 	p.Pushed, p.Acked, p.Popped, p.Transactions, p.Configured, p.Deleted, p.Released, p.GroupCalls = nil, nil, nil, nil, nil, nil, nil, nil
-	p.extended, p.Queries = nil, nil
+	p.extended, p.Queries, p.Rights = nil, nil, RightsCalls{}
 	rec := Send(p.Server, r)
 	for _, entry := range p.logs.TakeAll() {
 		require.Fail(t, "a request caused a log line", "%s %v", entry.Message, entry.ContextMap())
@@ -118,7 +119,7 @@ func (p *Probe) Ask(t *testing.T, r *http.Request) {
 		require.True(t, utf8.Valid(rec.Body.Bytes()), "%q", rec.Body)
 	}
 	if rec.Code >= 400 {
-		require.False(t, p.Reached(), "a refused request reaches no fake")
+		require.False(t, p.Reached(), "a refused request must not reach a fake")
 		requireHint(t, rec.Body.Bytes())
 	}
 	p.requireStorable(t)
@@ -131,12 +132,11 @@ func requireHint(t *testing.T, body []byte) {
 	}
 	require.NoError(t, json.Unmarshal(body, &answer))
 	require.True(t, slices.ContainsFunc(hints, func(hint string) bool { return strings.Contains(answer.Error, hint) }),
-		"the error names nothing to change: %q", answer.Error)
+		"the error does not say what to change: %q", answer.Error)
 }
 
-// requireStorable checks that Postgres can store every text that reached a fake.
-// Postgres refuses a text with a NUL or without valid UTF-8, and with it all calls
-// that share the statement.
+// requireStorable checks that Postgres can store every text that reached a fake. Postgres refuses a text with a NUL or with
+// invalid UTF-8. Such a text makes the whole statement fail, with all calls that share it.
 func (p *Probe) requireStorable(t *testing.T) {
 	t.Helper()
 	texts := slices.Concat(p.Deleted, p.DeadLetters.Texts, p.Traces.Texts)
@@ -228,8 +228,7 @@ func RequireName(t *testing.T, name string) {
 	require.True(t, utf8.ValidString(name))
 }
 
-// Seed adds bodies to the corpus of f, and bodies that every parser must refuse or
-// accept without a panic.
+// Seed adds bodies and brokenBodies to the corpus of f. Every parser must refuse or accept brokenBodies without a panic.
 func Seed(f *testing.F, bodies ...string) {
 	f.Helper()
 	for _, body := range append(bodies, brokenBodies...) {
@@ -237,7 +236,7 @@ func Seed(f *testing.F, bodies ...string) {
 	}
 }
 
-// brokenBodies are small bodies at the edge of the syntax.
+// brokenBodies are small bodies. Some are invalid JSON, and others are at the limit of the syntax.
 var brokenBodies = []string{
 	"", " ", "\n", "{", "}", "[", "null", "true", "0", `""`, "{}", "[]", `{"a"`, `{"a":`, `{"a":1`, `{"a":1,`, `{}x`, `{} {}`,
 	"\ufeff{}", `{"":{}}`, `{"\ud800":1}`, `{"a":"\ud800\udc00\ud800"}`, `{"a":1e999}`, `{"a":-}`,

@@ -13,7 +13,7 @@ type Producers struct {
 	List        inbox.RejectedList
 	More        bool
 
-	// Verbs are the calls, and the other fields those of the last one.
+	// Verbs are the names of all calls. The other fields are the parameters of the last call.
 	Verbs        []string
 	Filter       inbox.RejectedFilter
 	After, Limit int64

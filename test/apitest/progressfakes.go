@@ -6,14 +6,10 @@ import (
 	"github.com/belfry-mq/belfry/pkg/insight/stats"
 )
 
-// progressFake has no group and no partition.
+// progressFake has no groups and no partitions.
 type progressFake struct{}
 
-func (progressFake) OfQueue(context.Context, string, stats.Start, int) (out stats.QueueGroups, err error) {
-	return out, nil
-}
-
-func (progressFake) Show(context.Context, string, string, int) (out stats.GroupState, err error) {
+func (progressFake) Beginnings(context.Context, string, string, int) (out stats.Beginnings, err error) {
 	return out, nil
 }
 

@@ -14,9 +14,9 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// RequireType checks that an answer, which the server encodes by hand, is what T says: when it is decoded into T and encoded
-// again, it has the same bytes. For a null, T may have the zero value or leave the member out. extra are members that only
-// clients of Queen MQ read.
+// RequireType checks that an answer has the members of T. The server encodes the answer by hand. Decoded into T and encoded
+// again, the answer must have the same bytes. For a null in the answer, T may have the zero value or leave the member out.
+// extra are members that only clients of Queen MQ read.
 func RequireType[T any](t *testing.T, answer []byte, extra ...string) {
 	t.Helper()
 	var value T
@@ -30,8 +30,8 @@ func RequireType[T any](t *testing.T, answer []byte, extra ...string) {
 	}
 }
 
-// flatten returns the tokens of a JSON text in order, each with its path. It leaves out the members in extra. It leaves out a null
-// and adds its path to nulls. It also leaves out a zero value whose path is in nulls.
+// flatten returns the tokens of a JSON text in order, each with its path. It leaves out the members in extra. It leaves out
+// each null and adds the path of the null to nulls. It also leaves out a zero value whose path is in nulls.
 func flatten(t *testing.T, text []byte, nulls map[string]bool, extra []string) (flat []string) {
 	t.Helper()
 	decoder := jsontext.NewDecoder(bytes.NewReader(text))
@@ -43,7 +43,7 @@ func flatten(t *testing.T, text []byte, nulls map[string]bool, extra []string) (
 		require.NoError(t, err, "%s", text)
 		path := string(decoder.StackPointer())
 		if kind, length := decoder.StackIndex(decoder.StackDepth()); kind == '{' && length%2 == 1 {
-			continue // the name of a member, which the path of its value has
+			continue // the name of a member; the path of the value contains it
 		}
 		switch value := token.String(); {
 		case token.Kind() == 'n':
@@ -55,8 +55,8 @@ func flatten(t *testing.T, text []byte, nulls map[string]bool, extra []string) (
 	}
 }
 
-// RequireReads checks that the parser of a request reads each member of its type T: without the member, parse returns
-// something else. Each member is set in one of the requests.
+// RequireReads checks that the parser of a request reads each member of the request type T. Without the member, parse must
+// return a different result. Each member must be set in at least one of the requests.
 func RequireReads[T any](t *testing.T, parse func(body []byte) any, requests ...T) {
 	t.Helper()
 	missing := map[string]bool{}

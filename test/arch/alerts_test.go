@@ -22,8 +22,9 @@ var (
 	promString = regexp.MustCompile("\"(?:[^\"\\\\]|\\\\.)*\"|'(?:[^'\\\\]|\\\\.)*'|`[^`]*`")
 )
 
-// registered returns the names of the samples that packages below pkg export. A histogram has three, and none under its
-// own name. A metric is a literal: the field Name of its options, or the first argument of a call.
+// registered returns the names of the samples that packages below pkg export. A histogram exports three samples, and none
+// of them has the plain name of the metric. A metric is found by its literal name: the field Name of its options, or the
+// first argument of a call.
 func registered(files []source) map[string]bool {
 	samples := map[string]bool{}
 	add := func(kind, name ast.Expr) {
@@ -71,7 +72,7 @@ func metricLiteral(e ast.Expr) (string, bool) {
 	return text, err == nil && metricName.MatchString(text)
 }
 
-// lastName returns a name without its package or value.
+// lastName returns the last part of a name, without the package or value before it.
 func lastName(e ast.Expr) string {
 	switch e := e.(type) {
 	case *ast.Ident:
@@ -117,7 +118,7 @@ func alertBreaches(document *yaml.Node, samples map[string]bool) []string {
 		}
 		for _, name := range used {
 			if !samples[name] {
-				complain("the server exports no %s; a histogram is read as _bucket, _sum or _count", name)
+				complain("the server exports no %s; for a histogram, use _bucket, _sum or _count", name)
 			}
 		}
 		if link, want := valueAt(rule, "annotations", "runbook_url"), runbookURL+strings.ToLower(valueAt(rule, "alert")); link != want {

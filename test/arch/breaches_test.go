@@ -11,13 +11,14 @@ import (
 	"go.yaml.in/yaml/v3"
 )
 
-// breaches show what each rule forbids. In what a rule is given, " :: " is between the name of a file and its text, " ++ " between
-// files, and " => " between a part of a text that keeps the rule and what takes its place.
+// breaches has examples that keep or break each rule. In an example, " :: " separates the name of a file from its text, and
+// " ++ " separates files. " => " separates a part of a text that keeps the rule from its replacement.
 var breaches = []struct {
 	rule string
 	// complain returns the complaints of the rule.
 	complain func(given string) []string
-	// rows have what is given, and a part of the only complaint about it. "": there is none.
+	// rows maps an example to a part of the only complaint about it. The empty string means that the rule does not
+	// complain.
 	rows map[string]string
 }{
 	{"wings", importing(wingBreaches, module+"/"), map[string]string{
@@ -31,10 +32,10 @@ var breaches = []struct {
 		"pkg/engine/store/internal/claim/call.go imports pkg/engine/store/internal/push": "not below",
 		"pkg/engine/store/internal/claim/call.go imports pkg/engine/store/internal/ack":  "not below",
 		"pkg/engine/store/internal/push/call.go imports pkg/engine/store/internal/claim": "",
-		"pkg/engine/store/internal/gate/gate.go imports pkg/queue":                       "has no place",
+		"pkg/engine/store/internal/gate/gate.go imports pkg/queue":                       "is not in the table",
 		"pkg/engine/sweep/trim.go imports pkg/engine/attach":                             "not below",
-		"pkg/engine/doc.go imports pkg/queue":                                            "pkg/engine has no place",
-		"pkg/engine/other.go imports pkg/queue":                                          "pkg/engine has no place",
+		"pkg/engine/doc.go imports pkg/queue":                                            "pkg/engine is not in the table",
+		"pkg/engine/other.go imports pkg/queue":                                          "pkg/engine is not in the table",
 		"pkg/engine/store/push_test.go imports test/pgtest":                              "",
 		"pkg/httpapi/routes_test.go imports pkg/postgres":                                "",
 		"pkg/queue/id.go imports sql":                                                    "packages outside of Belfry",
@@ -50,11 +51,11 @@ var breaches = []struct {
 		"pkg/app/app.go imports pkg/cli":                                                 "imports only config",
 		"test/integration/pop.go imports pkg/app":                                        "",
 		"scripts/load/main.go imports pkg/client":                                        "",
-		"pkg/gate/gate.go imports pkg/queue":                                             "pkg/gate has no place",
-		"pkg/queue/id.go imports pkg/gate":                                               "no place",
+		"pkg/gate/gate.go imports pkg/queue":                                             "pkg/gate is not in the table",
+		"pkg/queue/id.go imports pkg/gate":                                               "not in the table",
 	}},
 	{"names", ofSources(nameBreaches), map[string]string{
-		"pkg/queue/types.go :: package queue":            "", // a file may have such a name
+		"pkg/queue/types.go :: package queue":            "", // the rule is for packages, not for files
 		"pkg/util/a.go :: package util":                  `"util"`,
 		"pkg/engine/store/common/a.go :: package common": `"common"`,
 		"pkg/core/push/a.go :: package push":             `"core"`,
@@ -63,18 +64,18 @@ var breaches = []struct {
 	{"libraries", importing(wallBreaches, ""), map[string]string{
 		"config/load.go imports github.com/spf13/viper":                            "",
 		"config/load.go imports github.com/spf13/pflag":                            "",
-		"pkg/app/app.go imports github.com/spf13/viper":                            "lives only in config",
-		"pkg/app/app_test.go imports github.com/spf13/viper":                       "lives only in config",
+		"pkg/app/app.go imports github.com/spf13/viper":                            "but only config",
+		"pkg/app/app_test.go imports github.com/spf13/viper":                       "but only config",
 		"pkg/dashboard/page.go imports github.com/labstack/echo/v4":                "",
 		"pkg/httpapi/wire/body.go imports github.com/labstack/echo/v4":             "",
 		"pkg/app/app.go imports github.com/labstack/echo/v4/middleware":            "pkg/httpapi and pkg/dashboard",
 		"pkg/app/app.go imports github.com/labstack/echo/v5":                       "pkg/httpapi and pkg/dashboard",
-		"pkg/postgres/pool.go imports github.com/jackc/pgxlisten":                  "lives only in pkg/postgres/listen",
-		"test/pgtest/pgtest.go imports github.com/golang-migrate/migrate/v4":       "lives only in pkg/postgres/migrate",
-		"test/pgtest/pgtest.go imports github.com/fergusstrange/embedded-postgres": "lives only in pkg/postgres/devdb",
-		"config/load.go imports github.com/spf13/cobra":                            "lives only in cmd/belfry and pkg/cli",
-		"pkg/queue/id.go imports testing":                                          "is for tests",
-		"pkg/queue/id.go imports github.com/stretchr/testify/require":              "is for tests",
+		"pkg/postgres/pool.go imports github.com/jackc/pgxlisten":                  "but only pkg/postgres/listen",
+		"test/pgtest/pgtest.go imports github.com/golang-migrate/migrate/v4":       "but only pkg/postgres/migrate",
+		"test/pgtest/pgtest.go imports github.com/fergusstrange/embedded-postgres": "but only pkg/postgres/devdb",
+		"config/load.go imports github.com/spf13/cobra":                            "but only cmd/belfry and pkg/cli",
+		"pkg/queue/id.go imports testing":                                          "only tests may import",
+		"pkg/queue/id.go imports github.com/stretchr/testify/require":              "only tests may import",
 		"pkg/queue/id_test.go imports github.com/stretchr/testify/require":         "",
 		"test/pgtest/pgtest.go imports go.uber.org/goleak":                         "",
 	}},
@@ -179,16 +180,16 @@ var breaches = []struct {
 		"room/a.sql :: -- ...SELECT 1, * FROM a":                                              `", *"`,
 		"room/a.sql :: -- ...DELETE FROM a RETURNING *":                                       `"RETURNING *"`,
 		"room/a.sql :: -- ...DELETE FROM a RETURNING a.*":                                     `".*"`,
-		"room/A-b.sql :: -- ...SELECT 1":                                                      "room/some_name.sql",
-		"room/a.txt :: -- ...SELECT 1":                                                        "room/some_name.sql",
+		"room/A-b.sql :: -- ...SELECT 1":                                                      "package/some_name.sql",
+		"room/a.txt :: -- ...SELECT 1":                                                        "package/some_name.sql",
 	}},
 	{"migrations", func(given string) []string { return migrationBreaches(strings.Fields(given)) }, map[string]string{
 		"000001_init.up.sql 000001_init.down.sql 000002_more_of_it.down.sql 000002_more_of_it.up.sql": "",
 		"000001_init.up.sql":                                                  "no down file",
 		"000001_init.down.sql":                                                "no up file",
-		"000002_init.up.sql 000002_init.down.sql":                             "000002 stands where 000001",
-		"000000_init.up.sql 000000_init.down.sql":                             "000000 stands where 000001",
-		"000001_a.up.sql 000001_a.down.sql 000003_b.up.sql 000003_b.down.sql": "000003 stands where 000002",
+		"000002_init.up.sql 000002_init.down.sql":                             "000002 was found instead of 000001",
+		"000000_init.up.sql 000000_init.down.sql":                             "000000 was found instead of 000001",
+		"000001_a.up.sql 000001_a.down.sql 000003_b.up.sql 000003_b.down.sql": "000003 was found instead of 000002",
 		"000001_init.up.sql 000001_start.down.sql":                            "called init going up and start going down",
 		"000001_a.up.sql 000001_b.up.sql 000001_b.down.sql":                   "two up files",
 		"000001_a.up.sql 000001_a.down.sql 1_b.up.sql":                        "call it NNNNNN",
@@ -264,7 +265,7 @@ var breaches = []struct {
 		" =>  ++ more":               "more has no section",
 		"(#code_one) => (#code_two)": "which is no section",
 		"**Look.** a\n => a\n":       `no part "**Look.**"`,
-		"\n### Alert => \n### Other" + runbookSection + "\n### Alert": "Other is no alert",
+		"\n### Alert => \n### Other" + runbookSection + "\n### Alert": "Other is neither the name of an alert",
 		"\n### Alert => \n### Alert" + runbookSection + "\n### Alert": "two sections",
 	}},
 }
@@ -317,7 +318,7 @@ func texts(given string) map[string]string {
 	return files
 }
 
-// samples parses files. It panics if one is not Go.
+// samples parses files. It panics if a file is not Go.
 func samples(given string) []source {
 	var files []source
 	for name, text := range texts(given) {
@@ -334,7 +335,7 @@ func ofSources(rule func([]source) []string) func(string) []string {
 	return func(given string) []string { return rule(samples(given)) }
 }
 
-// importing gives a rule a file that imports a package: "file imports package".
+// importing gives a rule a file that imports a package. An example has the form "file imports package".
 func importing(rule func([]source) []string, prefix string) func(string) []string {
 	return func(given string) []string {
 		file, imported, _ := strings.Cut(given, " imports ")
@@ -342,7 +343,7 @@ func importing(rule func([]source) []string, prefix string) func(string) []strin
 	}
 }
 
-// bodies returns a file with one function: "file :: import :: statements".
+// bodies returns a file with one function. An example has the form "file :: import :: statements".
 func bodies(given string) []source {
 	if name, rest, _ := strings.Cut(given, " :: "); !strings.HasPrefix(rest, "package ") {
 		imported, body, _ := strings.Cut(rest, " :: ")
@@ -365,7 +366,7 @@ func yamlOf(text string) *yaml.Node {
 	return document.Content[0]
 }
 
-// lockRule changes one of the files of a repository that lists its locks: "file :: part => new part".
+// lockRule changes one file of a small repository that takes locks. An example has the form "file :: part => new part".
 func lockRule(given string) []string {
 	files := map[string]string{
 		"a.sql": "SELECT pg_try_advisory_xact_lock_shared(1, 2)", "b.go": "const (\n\tlockKey int64 = 0x10\n\tx = `pg_advisory_lock($1)`\n)",

@@ -9,12 +9,12 @@ import (
 	"testing"
 )
 
-// prints reports whether the file may write to standard output: it is part of a command or of a report.
+// prints reports whether the file may write to standard output. Commands, scripts, examples and test/chaos may.
 func prints(s source) bool {
 	return strings.HasPrefix(s.dir, "cmd/") || strings.HasPrefix(s.dir, "scripts/") || strings.HasPrefix(s.dir, "examples/") || s.dir == "test/chaos"
 }
 
-// exits reports whether the file may end the process: only a main package, and the TestMain shared by all packages.
+// exits reports whether the file may end the process. Main packages and test/pgtest, which has the shared TestMain, may.
 func exits(s source) bool { return s.pkg == "main" || s.dir == "test/pgtest" }
 
 // callBreaches reports sleeps, skipped tests, and prints or exits outside of commands.
@@ -54,7 +54,7 @@ func callsOf(file source) []string {
 		case imported == "fmt" && (name == "Print" || name == "Println" || name == "Printf") && !file.test && !prints(file):
 			complain(n, "fmt."+name+": return it, log it, or take an io.Writer")
 		case !file.test && !exits(file) && (imported == "os" && name == "Exit" || imported == "log" && strings.HasPrefix(name, "Fatal")):
-			complain(n, imported+"."+name+": return an error, only main ends the process")
+			complain(n, imported+"."+name+": return an error, because only main may end the process")
 		}
 		return true
 	})
@@ -80,7 +80,7 @@ func localNames(file source) map[string]string {
 	return names
 }
 
-// synctestBodies returns the calls of synctest.Test. Inside them time is virtual, and a sleep moves the clock.
+// synctestBodies returns the calls of synctest.Test. Inside them time is virtual, and time.Sleep moves the clock.
 func synctestBodies(file source, names map[string]string) []ast.Node {
 	var bodies []ast.Node
 	ast.Inspect(file.syntax, func(n ast.Node) bool {

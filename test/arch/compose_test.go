@@ -50,7 +50,7 @@ func at(node *yaml.Node, keys ...string) *yaml.Node {
 	return node
 }
 
-// settings returns the environment variable of each key in config/belfry.yaml.
+// settings returns the names of the environment variables for the keys of config/belfry.yaml.
 func settings(config *yaml.Node) []string {
 	var names []string
 	for i := 0; i+1 < len(config.Content); i += 2 {
@@ -95,7 +95,7 @@ func composeBreaches(compose, config *yaml.Node) []string {
 	}
 	if grace <= stop {
 		complaints = append(complaints, fmt.Sprintf(
-			"docker-compose.yml kills belfry after %s, but a stop may take http.drain_delay and http.shutdown_timeout, which is %s", grace, stop))
+			"docker-compose.yml kills belfry after %s, but a stop may take %s (http.drain_delay plus http.shutdown_timeout)", grace, stop))
 	}
 	return complaints
 }
@@ -103,8 +103,7 @@ func composeBreaches(compose, config *yaml.Node) []string {
 // exactImage matches an image with a version of at least two numbers, or with a digest.
 var exactImage = regexp.MustCompile(`^[^:@]+(:v?\d+\.\d+[\w.-]*|@sha256:[0-9a-f]{64}|:[\w.-]+@sha256:[0-9a-f]{64})$`)
 
-// exposureBreaches reports ports that other machines reach, passwords that everybody knows, and images whose content
-// changes under their name.
+// exposureBreaches reports ports that other machines can reach, default passwords, and images without an exact version.
 func exposureBreaches(compose *yaml.Node) (complaints []string) {
 	services := at(compose, "services")
 	for i := 0; i+1 < len(services.Content); i += 2 {
@@ -112,7 +111,7 @@ func exposureBreaches(compose *yaml.Node) (complaints []string) {
 		if ports := at(service, "ports"); ports != nil {
 			for _, port := range ports.Content {
 				if !strings.HasPrefix(port.Value, "127.0.0.1:") {
-					complaints = append(complaints, fmt.Sprintf("docker-compose.yml publishes port %q of %s on other addresses than 127.0.0.1", port.Value, name))
+					complaints = append(complaints, fmt.Sprintf("docker-compose.yml publishes port %q of %s on other addresses, not only on 127.0.0.1", port.Value, name))
 				}
 			}
 		}

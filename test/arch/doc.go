@@ -1,8 +1,8 @@
-// Package arch tests the structure of the repository: which package imports which, where a library may be used, how
-// long a file may be, and the form of SQL, migration and compose files.
+// Package arch tests the structure of the repository. Its rules limit imports, the use of libraries and the length of
+// files. They check the form of SQL, migration and compose files too.
 //
-// It has only tests, and no package imports it. Each rule is a function that returns a list of complaints. Each rule
-// has a test that feeds it a breach, because a rule that cannot fail proves nothing. The rules read files with
-// os.ReadFile and go/parser instead of the go command. So they also see files for other operating systems, and `go
-// test` notices changes instead of using its cache.
+// The package has only tests, and no package imports it. Each rule is a function that returns a list of complaints. A test
+// feeds each rule an example that breaks it, because a rule that cannot fail proves nothing. The rules read files with
+// os.ReadFile and go/parser instead of the go command. So they also see files for other operating systems, and `go test`
+// runs them again when a file changes.
 package arch

@@ -7,7 +7,7 @@ import (
 	"testing"
 )
 
-// maxLines is the limit for a Go file. The aim is 100 to 200 lines.
+// maxLines is the limit for a Go file. Most files should have 100 to 200 lines.
 const maxLines = 400
 
 // lengthBreaches reports files that are too long.
@@ -16,7 +16,7 @@ func lengthBreaches(files []source) []string {
 	for _, file := range files {
 		if file.lines > maxLines {
 			complaints = append(complaints, fmt.Sprintf(
-				"%s has %d lines, the limit is %d: split it by what its parts do", file.path, file.lines, maxLines))
+				"%s has %d lines, the limit is %d: split it into files with one purpose each", file.path, file.lines, maxLines))
 		}
 	}
 	return complaints
@@ -26,7 +26,7 @@ func lengthBreaches(files []source) []string {
 func docBreaches(files []source) []string {
 	best := map[string]source{}
 	for _, file := range files {
-		// The doc of the package x_test does not count, unless the folder has only tests.
+		// The doc of package x_test counts only if the folder has no other package.
 		current, seen := best[file.dir]
 		if !seen || current.test && !file.test || current.test == file.test && len(file.doc) > len(current.doc) {
 			best[file.dir] = file

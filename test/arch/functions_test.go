@@ -8,15 +8,15 @@ import (
 )
 
 const (
-	// maxFunctionLines is the most lines a function of the server may have.
+	// maxFunctionLines is the largest number of lines of a function of the server.
 	maxFunctionLines = 60
-	// maxParameters is the most parameters it may have; a receiver is not counted.
+	// maxParameters is the largest number of parameters of a function of the server. A receiver is not counted.
 	maxParameters = 5
-	// maxRoomLines is the most lines of Go a room may have, without its tests.
+	// maxRoomLines is the largest number of lines of Go in a package of the server, without its tests.
 	maxRoomLines = 2500
 )
 
-// functionBreaches complains about functions that are too long or take too much.
+// functionBreaches complains about functions with too many lines or parameters.
 func functionBreaches(files []source) []string {
 	var complaints []string
 	for _, file := range files {
@@ -29,11 +29,11 @@ func functionBreaches(files []source) []string {
 				continue
 			}
 			if lines := file.fset.Position(function.End()).Line - file.fset.Position(function.Pos()).Line + 1; lines > maxFunctionLines {
-				complaints = append(complaints, fmt.Sprintf("%s: %s has %d lines, the limit is %d: split it by its steps",
+				complaints = append(complaints, fmt.Sprintf("%s: %s has %d lines, the limit is %d: split it into one function per step",
 					file.at(function), function.Name.Name, lines, maxFunctionLines))
 			}
 			if n := function.Type.Params.NumFields(); n > maxParameters {
-				complaints = append(complaints, fmt.Sprintf("%s: %s has %d parameters, the limit is %d: put those that belong together into a struct",
+				complaints = append(complaints, fmt.Sprintf("%s: %s has %d parameters, the limit is %d: put related parameters into a struct",
 					file.at(function), function.Name.Name, n, maxParameters))
 			}
 		}
@@ -41,7 +41,7 @@ func functionBreaches(files []source) []string {
 	return complaints
 }
 
-// roomBreaches complains about rooms that should be several.
+// roomBreaches complains about packages with too many lines.
 func roomBreaches(files []source) []string {
 	lines := map[string]int{}
 	for _, file := range files {
@@ -52,7 +52,7 @@ func roomBreaches(files []source) []string {
 	var complaints []string
 	for dir, n := range lines {
 		if n > maxRoomLines {
-			complaints = append(complaints, fmt.Sprintf("%s has %d lines of Go, the limit is %d: make it several rooms", dir, n, maxRoomLines))
+			complaints = append(complaints, fmt.Sprintf("%s has %d lines of Go, the limit is %d: split it into several packages", dir, n, maxRoomLines))
 		}
 	}
 	slices.Sort(complaints)
@@ -64,7 +64,7 @@ func TestFunctionsAreShort(t *testing.T) {
 	holds(t, functionBreaches(repository(t)))
 }
 
-func TestRoomsAreSmall(t *testing.T) {
+func TestPackagesAreSmall(t *testing.T) {
 	t.Parallel()
 	holds(t, roomBreaches(repository(t)))
 }

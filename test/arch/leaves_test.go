@@ -10,31 +10,31 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// server is what `belfry serve` runs. It and the packages that it imports are the server.
+// server is the package that `belfry serve` runs. The server is this package and every package that it imports.
 const server = "pkg/app"
 
 // clientModules are the modules that a program compiles because it imports the client.
 var clientModules = []string{"github.com/go-json-experiment/json", "github.com/google/uuid"}
 
-// apiTypes are the requests and answers, which both sides compile.
+// apiTypes is the package of the requests and answers. The server and the client compile it.
 const apiTypes = "pkg/client/api"
 
-// toolsOnly are the packages that only commands other than `belfry serve`, tests and scripts need, each with the packages
-// below it. The server compiles none of them. A path without a dot in its first part is one of this module.
+// toolsOnly lists packages that the server does not compile. Only other commands, tests and scripts need them. An entry
+// includes the packages below it. A path belongs to this module if its first part has no dot.
 var toolsOnly = []struct{ path, use string }{
-	{"pkg/client", "the Go client, of which the commands are made; the server compiles its types of the API"},
-	{"pkg/cli", "the commands that speak to a server, with the shop of belfry demo"},
+	{"pkg/client", "the Go client, which the commands use; the server compiles only its package api"},
+	{"pkg/cli", "the commands that speak to a server, and the example shop of belfry demo"},
 	{"pkg/postgres/devdb", "the private Postgres of belfry dev and of tests"},
 	{"pkg/engine/queenimport", "belfry import: copies from Queen MQ"},
-	{"pkg/engine/reseal", "belfry reseal: another key for stored messages"},
-	{"github.com/DataDog/sketches-go", "quantiles of the load"},
+	{"pkg/engine/reseal", "belfry reseal: encrypts stored messages with another key"},
+	{"github.com/DataDog/sketches-go", "quantiles of the load generator"},
 	{"github.com/fergusstrange/embedded-postgres", "the programs of the private Postgres"},
 	{"github.com/spf13/cobra", "commands and flags"},
 	{"charm.land/bubbletea", "the screen of belfry top"},
 }
 
-// compiled returns what go list prints of each package that is compiled with the package dir, dir included. format is a
-// template of go list. Empty lines and the standard library are left out.
+// compiled lists the packages that are compiled with the package dir, dir included. format is a template of go list. Empty
+// lines and the standard library are left out.
 func compiled(t *testing.T, dir, format string) []string {
 	t.Helper()
 	list := exec.CommandContext(t.Context(), "go", "list", "-deps", "-f", "{{if not .Standard}}"+format+"{{end}}", "./"+dir)
@@ -46,7 +46,7 @@ func compiled(t *testing.T, dir, format string) []string {
 	return slices.Compact(lines)
 }
 
-// full returns the import path of a path of toolsOnly.
+// full returns the import path of an entry of toolsOnly.
 func full(dir string) string {
 	if first, _, _ := strings.Cut(dir, "/"); strings.Contains(first, ".") {
 		return dir
@@ -61,15 +61,15 @@ func toolBreaches(packages []string) []string {
 		for _, tool := range toolsOnly {
 			if below(imported, full(tool.path)) && imported != full(apiTypes) {
 				complaints = append(complaints, fmt.Sprintf(
-					"the server compiles %s, which only tools need: %s; go list -deps ./%s shows it", imported, tool.use, server))
+					"the server compiles %s, which only tools need (%s): find the import with go list -deps ./%s", imported, tool.use, server))
 			}
 		}
 	}
 	return complaints
 }
 
-// exampleBreaches reports examples that import a package of this module other than the client and its types. Their readers cannot
-// import others.
+// exampleBreaches reports examples that import a package of this module other than the client and its types. Readers who
+// copy an example cannot import other packages.
 func exampleBreaches(files []source) []string {
 	var complaints []string
 	for _, file := range files {

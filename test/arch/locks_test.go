@@ -15,11 +15,12 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// lockPage lists the advisory locks and the cost of a held one. Each role that may connect can take them.
+// lockPage lists the advisory locks and what happens while another session holds one. Each role that may connect can take
+// these locks.
 const lockPage = "docs/security.md"
 
-// lockFiles are the files that take an advisory lock, with the locks. A file whose statement has the numbers as
-// parameters is followed by the file with the numbers.
+// lockFiles maps each file that takes an advisory lock to its locks. If the statement has the numbers as parameters,
+// lockNumbers has the file with the numbers.
 var lockFiles = map[string][]string{
 	"pkg/postgres/migrate/session.go":      {"27696063967295745"},
 	"sql/functions/inbox/inbox_notify.sql": {"(1111837766, 8)", "(1111837766, 10)"},
@@ -28,19 +29,19 @@ var lockFiles = map[string][]string{
 	"sql/queries/engine/inbox/sleep.sql":   {"(1111837766, 8)"},
 }
 
-// lockNumbers are the files that have the numbers of locks.
+// lockNumbers are the files that contain the numbers of locks.
 var lockNumbers = []string{"pkg/postgres/migrate/session.go", "pkg/engine/inbox/leader.go", "sql/functions/inbox/inbox_notify.sql", "sql/queries/insight/doctor/locks.sql"}
 
 var (
 	takesLock = regexp.MustCompile(`advisory_(?:xact_)?lock`)
 	lockRow   = regexp.MustCompile("(?m)^\\| `(\\d+|\\(\\d+, \\d+\\))` \\|")
-	// How the numbers are written: a pair in SQL, a row of the doctor, a constant.
+	// The three forms of the numbers: a pair in SQL, a row in the query of belfry doctor, a Go constant.
 	lockPair  = regexp.MustCompile(`advisory\w*\((\d+), (\d+)\)`)
 	lockKnown = regexp.MustCompile(`(?m)^ *(?:WITH .*VALUES)?\s*\((\d+), (\d+), ([12]), '`)
 	lockConst = regexp.MustCompile(`(?m)^\s*(\w+Class|\w+Lock|lockKey)\s+int(?:32|64)\s*= (0x[0-9a-f]+|\d+)`)
 )
 
-// locksIn returns the locks whose numbers a file has.
+// locksIn returns the locks whose numbers a file contains.
 func locksIn(text string) (locks []string) {
 	pair := func(class, id string) string { return "(" + class + ", " + id + ")" }
 	for _, m := range lockPair.FindAllStringSubmatch(text, -1) {
@@ -71,12 +72,12 @@ func locksIn(text string) (locks []string) {
 	return slices.Compact(locks)
 }
 
-// lockBreaches complains about files (path to text) that take a lock and are not in takers, about files of takers that take
-// none, and about locks that are not on the page or only there.
+// lockBreaches complains about files (path to text) that take a lock and are not in takers. It complains about files in
+// takers that take no lock. It also complains about locks that only the page or only the code has.
 func lockBreaches(files map[string]string, takers map[string][]string, numbers []string, page string) (complaints []string) {
 	for _, path := range slices.Sorted(maps.Keys(files)) {
 		if takesLock.MatchString(files[path]) && takers[path] == nil {
-			complaints = append(complaints, path+" takes an advisory lock: enter it here, and the lock in "+lockPage)
+			complaints = append(complaints, path+" takes an advisory lock: add the file to lockFiles, and the lock to "+lockPage)
 		}
 	}
 	taken := map[string]bool{}
@@ -92,7 +93,7 @@ func lockBreaches(files map[string]string, takers map[string][]string, numbers [
 	for _, m := range lockRow.FindAllStringSubmatch(page, -1) {
 		listed[m[1]] = true
 		if !taken[m[1]] {
-			complaints = append(complaints, fmt.Sprintf("%s lists the lock %s, which nothing takes", lockPage, m[1]))
+			complaints = append(complaints, fmt.Sprintf("%s lists the lock %s, which no file takes", lockPage, m[1]))
 		}
 	}
 	for _, path := range numbers {
@@ -128,5 +129,5 @@ func TestTheSecurityPageListsEachAdvisoryLock(t *testing.T) {
 	all := locksIn(files["sql/queries/insight/doctor/locks.sql"])
 	require.Len(t, all, 5)
 	require.Equal(t, all, slices.Sorted(slices.Values(slices.Concat(locksIn(files["pkg/postgres/migrate/session.go"]), locksIn(files["pkg/engine/inbox/leader.go"])))),
-		"the doctor looks for each lock")
+		"belfry doctor must know each lock")
 }

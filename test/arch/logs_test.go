@@ -11,7 +11,7 @@ import (
 	"unicode/utf8"
 )
 
-// logBreaches reports messages of log lines that are not in the style of CONTRIBUTING.md.
+// logBreaches reports log messages that break the style of CONTRIBUTING.md.
 func logBreaches(files []source) []string {
 	var complaints []string
 	for _, file := range files {
@@ -37,11 +37,11 @@ func logBreaches(files []source) []string {
 	return complaints
 }
 
-// literals returns the string literals of an expression one after the other.
+// literals joins the string literals of an expression.
 func literals(e ast.Expr) (text string) {
 	ast.Inspect(e, func(n ast.Node) bool {
 		if literal, ok := n.(*ast.BasicLit); ok && literal.Kind == token.STRING {
-			value, _ := strconv.Unquote(literal.Value) // the parser accepted it
+			value, _ := strconv.Unquote(literal.Value) // cannot fail: the parser accepted the literal
 			text += value
 		}
 		return true
@@ -49,7 +49,8 @@ func literals(e ast.Expr) (text string) {
 	return text
 }
 
-// isLogStyle reports whether a message is in the style of CONTRIBUTING.md. An empty one is made elsewhere.
+// isLogStyle reports whether a message has the style of CONTRIBUTING.md. An empty message passes: it has no literal in this
+// call.
 func isLogStyle(message string) bool {
 	first, _, _ := strings.Cut(message, " ")
 	initial, _ := utf8.DecodeRuneInString(first)
@@ -62,7 +63,7 @@ func TestLogLinesHaveOneStyle(t *testing.T) {
 	holds(t, logBreaches(repository(t)))
 }
 
-// logLine is a file that logs a message.
+// logLine returns an example: a file that logs a message.
 func logLine(message string) string {
 	return "pkg/a/a.go :: package a\n\nimport \"go.uber.org/zap\"\n\nfunc f(log *zap.Logger, text string) { log.Warn(" + message + ") }\n"
 }

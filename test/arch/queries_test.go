@@ -17,22 +17,22 @@ import (
 	"github.com/belfry-mq/belfry/test/pgtest"
 )
 
-// minOpening is the least a query's opening comment says, in characters.
+// minOpening is the least number of characters in the opening comment of a query.
 const minOpening = 20
 
-// prepareTimeout bounds the round trips of all PREPAREs together.
+// prepareTimeout limits the time of all PREPAREs together.
 const prepareTimeout = time.Minute
 
 var (
-	// notCode is what a statement's text may hold besides code: literals, quoted
-	// names, dollar quotes and comments. The first to start wins, as in Postgres.
+	// notCode matches the parts of a statement that are not code: literals, quoted names, dollar quotes and comments. The
+	// match that starts first wins, as in Postgres.
 	notCode = regexp.MustCompile(`(?s)'(?:[^']|'')*'|"(?:[^"]|"")*"|\$\$.*?\$\$|--[^\n]*|/\*.*?\*/`)
-	// star is a column list left to the schema: what SELECT, RETURNING, a comma
-	// or a dot put before it makes it neither count(*) nor a product.
+	// star matches a "*" that stands for all columns. It follows SELECT, RETURNING, a comma or a dot. So count(*) and
+	// products do not match.
 	star = regexp.MustCompile(`(?i)(?:\b(?:select|returning|distinct|all)\b|,|\.)\s*\*`)
 )
 
-// queryFiles reads sql/queries as "wing/room/name.sql" to text.
+// queryFiles reads sql/queries. It maps "wing/package/name.sql" to the text.
 func queryFiles(t *testing.T) map[string]string {
 	t.Helper()
 	folder, queries := filepath.Join(root, "sql", "queries"), map[string]string{}
@@ -53,15 +53,15 @@ func queryFiles(t *testing.T) map[string]string {
 	return queries
 }
 
-// queryBreaches complains about a file that is not one statement under a
-// comment that says what it does, with its columns listed.
+// queryBreaches complains about a query file that breaks a rule. A file has one statement, opens with a comment that says
+// what the statement does, and lists its columns.
 func queryBreaches(name, text string) []string {
 	var complaints []string
 	complain := func(format string, args ...any) {
 		complaints = append(complaints, "sql/queries/"+name+": "+fmt.Sprintf(format, args...))
 	}
 	if !regexp.MustCompile(`^[a-z]+(/[a-z]+)?/[a-z0-9]+(_[a-z0-9]+)*\.sql$`).MatchString(name) {
-		complain("call it wing/room/some_name.sql")
+		complain("call it wing/package/some_name.sql")
 	}
 	opening, _, _ := strings.Cut(text, "\n")
 	if !strings.HasPrefix(opening, "-- ") || len(opening) < minOpening {
@@ -70,10 +70,10 @@ func queryBreaches(name, text string) []string {
 	code := strings.TrimSpace(notCode.ReplaceAllString(text, " "))
 	code = strings.TrimSpace(strings.TrimSuffix(code, ";"))
 	if code == "" {
-		complain("it holds no statement")
+		complain("it contains no statement")
 	}
 	if strings.Contains(code, ";") {
-		complain("it holds more than one statement: give each a file")
+		complain("it contains more than one statement: write each into its own file")
 	}
 	if found := star.FindString(code); found != "" {
 		complain("list the columns instead of %q", strings.Join(strings.Fields(found), " "))
@@ -88,8 +88,8 @@ func TestQueriesAreOneStatementEach(t *testing.T) {
 	}
 }
 
-// A statement that Postgres does not accept against the schema of the
-// migrations fails here and not at its first caller.
+// This test finds a statement that Postgres does not accept with the schema of the migrations, before a caller runs the
+// statement.
 func TestQueriesFitTheSchema(t *testing.T) {
 	t.Parallel()
 	holds(t, prepareBreaches(t, queryFiles(t)))
@@ -112,7 +112,7 @@ func prepareBreaches(t *testing.T, queries map[string]string) []string {
 	return complaints
 }
 
-func TestQueriesThatDoNotFitAreFound(t *testing.T) {
+func TestQueriesThatPostgresRefusesAreFound(t *testing.T) {
 	t.Parallel()
 	complaints := prepareBreaches(t, map[string]string{
 		"fits.sql":  "SELECT q.id FROM belfry.queue q WHERE q.name = $1",
@@ -124,10 +124,10 @@ func TestQueriesThatDoNotFitAreFound(t *testing.T) {
 	require.NotContains(t, strings.Join(complaints, "\n"), "fits.sql")
 }
 
-// opensSession finds the name of the sessions that a call opens, or a constant with such a name.
+// opensSession matches a call that opens a session with a name, or a constant with such a name.
 var opensSession = regexp.MustCompile(`(?:\b(?:Open|open|OpenRelated|OpenSession|NewPinger|parse)\(.*|"application_name"\] = |\bapplication += )"(belfry[a-z -]*)"`)
 
-// GET /api/v1/analytics/postgres-stats shows the text of a statement only if a session of Belfry runs it.
+// GET /api/v1/analytics/postgres-stats shows the text of a statement only if a session of Belfry runs the statement.
 func TestStatementsKnowAllSessionsOfBelfry(t *testing.T) {
 	t.Parallel()
 	known := queryFiles(t)["insight/stats/statements.sql"]
@@ -145,5 +145,5 @@ func TestStatementsKnowAllSessionsOfBelfry(t *testing.T) {
 			return err
 		}))
 	}
-	require.GreaterOrEqual(t, found, 11, "opensSession finds the names")
+	require.GreaterOrEqual(t, found, 11, "opensSession must find the names")
 }

@@ -24,7 +24,7 @@ func packagesOf(t *testing.T, flags ...string) string {
 
 func TestAReleaseHasNoPrivatePostgres(t *testing.T) {
 	t.Parallel()
-	require.Regexp(t, devOnly, packagesOf(t), "the build for development has it")
+	require.Regexp(t, devOnly, packagesOf(t), "the build for development must contain the private Postgres")
 	require.Empty(t, devOnly.FindAllString(packagesOf(t, "-tags", "release"), -1))
 	for _, name := range []string{"Makefile", "Dockerfile"} {
 		text, err := os.ReadFile(filepath.Join(root, name))

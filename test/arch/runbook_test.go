@@ -14,16 +14,16 @@ import (
 	"github.com/belfry-mq/belfry/pkg/insight/doctor"
 )
 
-// runbookURL begins the links of alerts.
+// runbookURL is the start of each runbook link in an alert.
 const runbookURL = "https://github.com/belfry-mq/belfry/blob/main/" + doctor.Runbook + "#"
 
-// runbookParts are the parts of each section, in their order.
+// runbookParts are the parts of each section, in order.
 var runbookParts = []string{"**You see.**", "**It means.**", "**Look.**", "**Mend.**"}
 
 var runbookLink = regexp.MustCompile(`\]\(#([^)]*)\)`)
 
-// runbookBreaches reports names without a section, sections without a name, sections that lack a part, and links to
-// sections that do not exist. A section begins with "### " and the name of an alert or the code of a check.
+// runbookBreaches reports names without a section, sections without a name, and sections that lack a part. It also reports
+// links to sections that do not exist. A section begins with "### " and the name of an alert or the code of a check.
 func runbookBreaches(text string, names []string) (complaints []string) {
 	complain := func(format string, args ...any) {
 		complaints = append(complaints, doctor.Runbook+": "+fmt.Sprintf(format, args...))
@@ -32,7 +32,7 @@ func runbookBreaches(text string, names []string) (complaints []string) {
 	for _, section := range strings.Split(text, "\n### ")[1:] {
 		name, body, _ := strings.Cut(section, "\n")
 		if !slices.Contains(names, name) {
-			complain("%s is no alert and no check", name)
+			complain("%s is neither the name of an alert nor the code of a check", name)
 		}
 		if anchors[strings.ToLower(name)] {
 			complain("%s has two sections", name)
@@ -42,7 +42,7 @@ func runbookBreaches(text string, names []string) (complaints []string) {
 		for _, part := range runbookParts {
 			next := strings.Index(body[at:], "\n"+part)
 			if next < 0 {
-				complain("%s has no part %q in its place", name, part)
+				complain("%s has no part %q in the right order", name, part)
 				continue
 			}
 			at += next + len(part)

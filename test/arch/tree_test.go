@@ -34,7 +34,7 @@ type source struct {
 	fset    *token.FileSet
 }
 
-// production reports whether the file can be part of the server.
+// production reports whether the file can be part of the server or of a command.
 func (s source) production() bool { return !s.test && !beside(s.dir) }
 
 // at returns path:line of a node.
@@ -63,8 +63,8 @@ func parse(name, text string) (source, error) {
 	return s, nil
 }
 
-// repository reads every Go file of the module. It ignores testdata and folders whose names start with a dot or an
-// underscore, like the go command.
+// repository reads every Go file of the module. Like the go command, it ignores testdata and folders whose names start with
+// a dot or an underscore.
 func repository(t *testing.T) []source {
 	t.Helper()
 	var files []source
@@ -98,7 +98,7 @@ func repository(t *testing.T) []source {
 		return nil
 	})
 	require.NoError(t, err)
-	require.Greater(t, len(files), 20, "the walk must see the repository")
+	require.Greater(t, len(files), 20, "the walk must find the Go files of the repository")
 	return files
 }
 

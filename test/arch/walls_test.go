@@ -9,11 +9,11 @@ import (
 
 // wall restricts a library to a few packages, so that replacing it affects no other package.
 type wall struct {
-	library  string   // an import path and everything below it
-	packages []string // the packages that may import it, with the packages inside them
+	library  string   // an import path; paths below it are included
+	packages []string // the packages that may import the library; packages below them are included
 }
 
-// walls also hold in test files, because tests would bind other packages to the library as well.
+// walls also apply to test files, because a test that imports a library binds its package to the library as well.
 var walls = []wall{
 	{"github.com/spf13/viper", []string{"config"}},
 	{"github.com/labstack/echo", []string{"pkg/httpapi", "pkg/dashboard"}},
@@ -23,7 +23,7 @@ var walls = []wall{
 	{"github.com/spf13/cobra", []string{"cmd/belfry", "pkg/cli", "test/integration"}},
 }
 
-// testLibraries must not be part of the server.
+// testLibraries are libraries that the server must not import.
 var testLibraries = []string{
 	"testing", "net/http/httptest", "github.com/stretchr/testify", "go.uber.org/goleak", "pgregory.net/rapid",
 }
@@ -33,7 +33,7 @@ func below(imported, library string) bool {
 	return imported == library || strings.HasPrefix(imported, library+"/")
 }
 
-// wallBreaches reports libraries outside of their packages, and test libraries in the server.
+// wallBreaches reports libraries that are imported outside of their packages, and test libraries in the server.
 func wallBreaches(files []source) []string {
 	var complaints []string
 	for _, file := range files {
@@ -42,12 +42,12 @@ func wallBreaches(files []source) []string {
 				inPackage := func(dir string) bool { return below(file.dir, dir) }
 				if below(imported, w.library) && !slices.ContainsFunc(w.packages, inPackage) {
 					complaints = append(complaints, fmt.Sprintf(
-						"%s imports %s, which lives only in %s", file.path, imported, strings.Join(w.packages, " and ")))
+						"%s imports %s, but only %s may import it", file.path, imported, strings.Join(w.packages, " and ")))
 				}
 			}
 			for _, library := range testLibraries {
 				if below(imported, library) && file.production() {
-					complaints = append(complaints, fmt.Sprintf("%s imports %s, which is for tests", file.path, imported))
+					complaints = append(complaints, fmt.Sprintf("%s imports %s, which only tests may import", file.path, imported))
 				}
 			}
 		}

@@ -15,29 +15,29 @@ import (
 // wing is a folder of packages that serve one purpose.
 type wing struct {
 	folder string
-	// imports are the wings that its packages may import. Tests may import every package.
+	// imports lists the other wings that packages of this wing may import. Tests may import every package.
 	imports string
-	// rooms are the folders of its packages, "." being the wing's own. Those before a > may import those behind it, and
-	// those between two > do not import each other.
+	// rooms lists the packages of the wing by folder, in layers. "." is the folder of the wing. The character > separates
+	// two layers. A package may import packages of the layers after its own, but no package of its own layer.
 	rooms string
 }
 
-// wings are the packages of the repository, from the command down to the SQL text. A new package needs its place here.
+// wings lists the packages of the repository, from the command down to the SQL text. A new package must be added here.
 var wings = []wing{
 	{"cmd", "pkg/app config pkg/cli pkg/cli/bench pkg/client pkg/client/api pkg/httpapi pkg/insight pkg/engine pkg/access pkg/postgres pkg/process pkg/queue config/setting", "belfry"},
 	{"pkg/app", "config pkg/client/api pkg/dashboard pkg/httpapi pkg/insight pkg/dispatch pkg/engine pkg/access pkg/postgres pkg/process pkg/queue config/setting", "."},
 	{"config", "pkg/dashboard pkg/httpapi pkg/insight pkg/dispatch pkg/engine pkg/access pkg/postgres pkg/queue config/setting", "."},
 	{"pkg/dashboard", "pkg/client/api pkg/access pkg/process pkg/queue", ". > pages > page > chart source"},
-	{"pkg/cli/bench", "pkg/client/api pkg/access pkg/postgres", ". > load"}, // it compares with Postgres
+	{"pkg/cli/bench", "pkg/client/api pkg/access pkg/postgres", ". > load"}, // the load generator connects to Postgres for a comparison
 	{"pkg/cli", "pkg/client pkg/client/api", `. > noun > verb > session >
 		answer manifest pusher top >
 		contexts demo instant outage output payload progress request`},
 	{"pkg/client", "pkg/client/api", "."},
-	{"pkg/client/api", "", "."}, // the requests and answers, for the server too
+	{"pkg/client/api", "", "."}, // the requests and answers, which the server uses too
 	{"pkg/httpapi", "pkg/client/api pkg/insight pkg/dispatch pkg/engine pkg/access pkg/process pkg/queue config/setting", `. >
 		data operate queen > observe >
 		openapi wire`},
-	{"pkg/insight", "pkg/client/api pkg/engine pkg/access pkg/postgres pkg/process pkg/queue config/setting sql", "doctor explain live problem stats trace > history"},
+	{"pkg/insight", "pkg/client/api pkg/engine pkg/access pkg/postgres pkg/process pkg/queue config/setting sql", "doctor explain live problem stats trace > history totals"},
 	{"pkg/dispatch", "pkg/process pkg/queue config/setting", ". sqlwait > readiness > notify plan"},
 	{"pkg/engine", "pkg/access pkg/postgres pkg/process pkg/queue config/setting sql", `
 		store >
@@ -48,7 +48,7 @@ var wings = []wing{
 		store/internal/groupcommit store/internal/wake catalog deadletter inbox queenimport reseal spool >
 		store/internal/delivered store/internal/pipeline store/internal/quota store/internal/scanfloor
 		attach batch maintenance portable seal stream sweep`},
-	{"pkg/access", "pkg/postgres pkg/process pkg/queue config/setting sql", "token > audit > certificate identity"},
+	{"pkg/access", "pkg/postgres pkg/process pkg/queue config/setting sql", "provider rights > token > audit > certificate identity"},
 	{"pkg/postgres", "pkg/process pkg/queue config/setting sql", "listen migrate > . devdb"},
 	{"pkg/process", "pkg/queue", "inflight > backoff events heap logbuffer"},
 	{"pkg/queue", "", "."},
@@ -59,13 +59,13 @@ var wings = []wing{
 // maxEntries is the limit for the folders in pkg.
 const maxEntries = 12
 
-// room is the place of a package in the table.
+// room is the position of a package in the table.
 type room struct {
-	wing  int // the line of its wing
-	layer int // within the wing, from the top
+	wing  int // the index of its wing in wings
+	layer int // the layer within the wing; 0 is the top
 }
 
-// rooms returns the place of each package.
+// rooms returns the position of each package.
 func rooms() map[string]room {
 	found := map[string]room{}
 	for line, w := range wings {
@@ -78,24 +78,25 @@ func rooms() map[string]room {
 	return found
 }
 
-// vague are names that do not describe the content.
+// vague lists names that do not describe the content of a package.
 var vague = []string{
 	"util", "utils", "common", "helper", "helpers", "types", "models", "base", "core", "manager",
 }
 
-// beside reports whether a folder has tests, scripts or examples. It may import every package, and no package may import it.
+// beside reports whether a folder has tests, scripts or examples. Such a folder may import every package. No other package
+// may import it.
 func beside(dir string) bool {
 	return strings.HasPrefix(dir, "test/") || strings.HasPrefix(dir, "scripts/") || strings.HasPrefix(dir, "examples/")
 }
 
-// wingBreaches reports packages without a place in the table, and imports that the table does not allow.
+// wingBreaches reports packages that are not in the table, and imports that the table does not allow.
 func wingBreaches(files []source) []string {
 	var complaints []string
 	places, homeless := rooms(), map[string]bool{}
 	for _, file := range files {
 		if _, ok := places[file.dir]; !ok && !beside(file.dir) && !isDoc(file) {
 			if !homeless[file.dir] {
-				complaints = append(complaints, file.dir+" has no place: decide what it may import and add it to the table in test/arch/wings_test.go")
+				complaints = append(complaints, file.dir+" is not in the table of test/arch/wings_test.go: decide what it may import and add it")
 			}
 			homeless[file.dir] = true
 			continue
@@ -113,7 +114,7 @@ func wingBreaches(files []source) []string {
 	return complaints
 }
 
-// isDoc reports whether a file only says what its wing is.
+// isDoc reports whether a file has only the doc of its wing.
 func isDoc(file source) bool {
 	return path.Base(file.path) == "doc.go" && len(file.imports) == 0 &&
 		slices.ContainsFunc(wings, func(w wing) bool { return w.folder == file.dir })
@@ -129,13 +130,13 @@ func refuse(places map[string]room, file source, dir string) string {
 		return "code of the server imports no test helpers or scripts"
 	}
 	if _, ok := places[dir]; !ok {
-		return "it has no place in the table in test/arch/wings_test.go"
+		return "it is not in the table of test/arch/wings_test.go"
 	}
 	switch w := wings[from.wing]; {
 	case to.wing != from.wing && !slices.Contains(strings.Fields(w.imports), wings[to.wing].folder):
 		return fmt.Sprintf("%s imports only %s: declare the interface where it is used", w.folder, orNothing(w.imports))
 	case to.wing == from.wing && to.layer <= from.layer:
-		return fmt.Sprintf("in %s it is not below: move what they share down, or let a package above join them", w.folder)
+		return fmt.Sprintf("in %s the imported package is not below the importing one: move the shared code to a lower package, or let a higher package connect the two", w.folder)
 	}
 	return ""
 }
@@ -162,12 +163,12 @@ func nameBreaches(files []source) []string {
 	return complaints
 }
 
-func TestPackagesImportWhatTheirWingMay(t *testing.T) {
+func TestPackagesImportOnlyWhatTheirWingMay(t *testing.T) {
 	t.Parallel()
 	holds(t, wingBreaches(repository(t)))
 }
 
-// Whoever opens pkg for the first time sees few names.
+// A reader who opens the folder pkg for the first time should see few names.
 func TestPkgHasFewEntries(t *testing.T) {
 	t.Parallel()
 	entries, err := os.ReadDir(filepath.Join(root, "pkg"))

@@ -1,4 +1,4 @@
-// Requests to the API of a server, and the data that the tests look at.
+// Requests to the API of a server, and the data that the tests use.
 import assert from "node:assert/strict";
 
 export class Server {
@@ -29,7 +29,7 @@ export class Server {
     return this.post("/api/v1/push", { items: payloads.map((payload) => ({ queue, partition, payload })) });
   }
 
-  // pop returns messages of a queue, for a group unless it is "".
+  // pop returns messages of a queue. If group is "", it pops in queue mode.
   pop(queue, group, batch = 1, partitions = 1) {
     const query = new URLSearchParams({ batch, partitions, wait: "false" });
     if (group) query.set("consumerGroup", group);
@@ -47,8 +47,8 @@ export class Server {
   }
 }
 
-// seed makes a small shop: orders with a fast group and a slow one and with dead letters, mails that are
-// paused, and a queue without a reader.
+// seed creates a small shop. The queue of orders has a fast group, a slow group and dead letters. The queue of mails is
+// paused. A third queue has no consumer.
 export async function seed(server) {
   await server.post("/api/v1/configure", { queue: "shop.orders", namespace: "shop", task: "orders", options: { leaseTime: 60, retryLimit: 0 } });
   await server.post("/api/v1/configure", { queue: "shop.mails", namespace: "shop", task: "mails" });
@@ -64,6 +64,6 @@ export async function seed(server) {
     const found = await server.pop("shop.orders", "audit", 20, 1);
     for (const message of found) await server.ack(message, "audit", "completed");
   }
-  await server.pop("shop.orders", "billing", 3, 1); // a lease that stays
+  await server.pop("shop.orders", "billing", 3, 1); // this lease stays until the end of the tests
   await server.post("/api/v1/resources/queues/shop.mails/pause", { reason: "the mail server moves" });
 }

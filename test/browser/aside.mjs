@@ -1,9 +1,9 @@
-// The tests of the pages of messages that no consumer receives: dead letters, and rejected rows of the inbox.
+// The tests of two pages: dead letters, and rejected rows of the inbox.
 import assert from "node:assert/strict";
 import { readFile } from "node:fs/promises";
 import { watch } from "./look.mjs";
 
-// sql runs a statement on the database of a server, and returns the first column of its first row.
+// sql runs a statement on the database of a server. It returns the first column of the first row.
 async function sql(server, statement) {
   const answer = await fetch(`${process.env.BELFRY_SQL}/?server=${encodeURIComponent(server.url)}`, { method: "POST", body: statement });
   const text = await answer.text();
@@ -11,7 +11,8 @@ async function sql(server, statement) {
   return text;
 }
 
-// seed attaches tables, of which one fails, and adds rejected rows.
+// seed attaches a table to two queues, and adds rejected rows. Rows for the second queue fail, so one attachment has a
+// failure.
 export async function seed(server) {
   await sql(server, `
     CREATE TABLE public.orders (id int, total int);
@@ -29,7 +30,7 @@ export const fullPages = ["producers", "producers?q=shop.orders&code=queue_full"
 
 export const actions = ["retry-row", "retry-rows", "discard-row", "discard-rows"];
 
-// opened returns what a test uses on a page.
+// opened opens a page and returns it with the helpers of a test.
 async function opened(browser, server, patience) {
   const page = await browser.newPage();
   page.setDefaultTimeout(patience);
@@ -42,7 +43,7 @@ async function opened(browser, server, patience) {
   };
 }
 
-// pressDead presses each action of the page of dead letters once.
+// pressDead uses each action of the page of dead letters once.
 export async function pressDead(browser, open, patience) {
   const { page, complaints, visit, press, unfold, done } = await opened(browser, open, patience);
   const count = async (where = "true") => Number(await sql(open, `SELECT count(*) FROM belfry.dead_letter d WHERE ${where}`));
@@ -56,13 +57,13 @@ export async function pressDead(browser, open, patience) {
   const before = await count(dead);
   assert.equal(before, 60);
 
-  await visit("dead?q=shop.dead&g=billing"); // what is counted is not only what the page lists
+  await visit("dead?q=shop.dead&g=billing"); // the count includes dead letters that the page does not list
   await page.getByText(`${before} dead letters that match`).waitFor();
   assert.equal(await page.locator("table.rows tbody tr").count(), 50);
   await page.getByRole("link", { name: 'no "paper" & <ink>' }).click();
   await page.getByText("20 dead letters that match").waitFor();
 
-  const loading = page.waitForEvent("download"); // an export has all that match
+  const loading = page.waitForEvent("download"); // an export has all matching dead letters
   await page.getByRole("link", { name: "Export 20 dead letters" }).click();
   const file = await loading;
   assert.equal(file.suggestedFilename(), "dead-letters.ndjson");
@@ -70,8 +71,8 @@ export async function pressDead(browser, open, patience) {
   assert.equal(lines.length, 20);
   assert.ok(lines.every((one) => one.errorMessage === 'no "paper" & <ink>' && one.partition === "customer-dead"));
 
-  await unfold("Redrive"); // a redrive with progress is stopped
-  await page.getByText("Counted: 20 dead letters").waitFor(); // the button works after the count
+  await unfold("Redrive"); // start a redrive with progress, then stop it
+  await page.getByText("Counted: 20 dead letters").waitFor(); // the button works only after the count
   await page.getByLabel("At most, per second").fill("2");
   await press(/^Redrive 20/);
   await done(/[24] delivered again, 1[86] remain, about \d+ s at this rate/);
@@ -79,14 +80,14 @@ export async function pressDead(browser, open, patience) {
   await done("Stopped");
   const named = `${dead} AND error LIKE 'no "paper"%'`;
   const left = await count(named);
-  assert.ok(left < 20 && left > 0, `${left} are left`);
+  assert.ok(left < 20 && left > 0, `${left} remain`);
   await page.waitForTimeout(1500);
-  assert.equal(await count(named), left, "it goes on");
-  await page.getByLabel("At most, per second").fill(""); // the rest
-  await press(`Redrive ${left} dead letter`); // it says what it will do
+  assert.equal(await count(named), left, "the redrive must not continue after Stop");
+  await page.getByLabel("At most, per second").fill(""); // redrive the remaining ones
+  await press(`Redrive ${left} dead letter`); // the button shows the number
   await done(`${left} delivered again.`);
   assert.equal(await count(named), 0);
-  assert.equal(await count(dead), before - 20, "others were redriven");
+  assert.equal(await count(dead), before - 20, "only the matching dead letters must be redriven");
   const audited = (await open.get("/api/v1/audit?action=dead_letters.redrive")).entries;
   assert.deepEqual(audited.slice(0, 2).map((one) => [one.counts.deadLetters, one.result]), [[left, "ok"], [20 - left, "canceled"]]);
 
@@ -118,7 +119,7 @@ export async function pressDead(browser, open, patience) {
   assert.deepEqual(complaints, []);
   await page.close();
 
-  for (let i = 0; i < 20; i++) { // without scripts, the form redrives
+  for (let i = 0; i < 20; i++) { // without JavaScript, the form must redrive too
     const [message] = await open.pop("shop.dead", "billing");
     await open.ack(message, "billing", "failed", "still no paper");
   }
@@ -136,7 +137,7 @@ export async function pressDead(browser, open, patience) {
   await context.close();
 }
 
-// pressRejected presses each action of the page of producers once.
+// pressRejected uses each action of the page of producers once.
 export async function pressRejected(browser, open, patience) {
   const { page, complaints, visit, press, unfold, done } = await opened(browser, open, patience);
   const rejected = () => sql(open, "SELECT string_agg(transaction_id, ' ' ORDER BY id) FROM belfry.inbox_rejected");
@@ -152,7 +153,7 @@ export async function pressRejected(browser, open, patience) {
   await done("In the inbox again: 1 rows");
   await until("the row is a message", async () => await stored("rejected-6") === "1");
   await page.locator("[data-live-switch][data-open]").waitFor();
-  await unfold("Discard row 1003"); // the form stays that of its row when other rows leave
+  await unfold("Discard row 1003"); // the form must still belong to row 1003 after other rows disappear
   await page.mouse.move(0, 0);
   await page.evaluate(() => document.activeElement.blur());
   assert.equal(await sql(open, "SELECT belfry.inbox_retry('{1005}')"), "1");

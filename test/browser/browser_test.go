@@ -25,16 +25,17 @@ import (
 	"github.com/belfry-mq/belfry/pkg/access/identity"
 	"github.com/belfry-mq/belfry/pkg/access/token"
 	"github.com/belfry-mq/belfry/pkg/app"
+	"github.com/belfry-mq/belfry/test/openid"
 	"github.com/belfry-mq/belfry/test/pgtest"
 )
 
 func TestMain(m *testing.M) { pgtest.Main(m) }
 
-// patience bounds the start of a server.
+// patience limits the start of a server.
 const patience = 30 * time.Second
 
-// start starts a server on a new database, stops it at the end of t and returns its URL. It adds the database
-// to known, by this URL.
+// start starts a server on a new database and returns its URL. The server stops at the end of t. start adds the database to
+// known.
 func start(t *testing.T, known databases, edit func(*config.Config)) string {
 	t.Helper()
 	cfg := config.Default()
@@ -64,11 +65,11 @@ func start(t *testing.T, known databases, edit func(*config.Config)) string {
 	}
 }
 
-// databases are the URLs of the databases of the servers.
+// databases maps the URL of a server to the URL of its database.
 type databases map[string]string
 
-// ServeHTTP runs the SQL in the body of a request on the database of the server in its query. It answers with
-// the first column of the first row as text. The tests have no client of Postgres.
+// ServeHTTP runs the SQL in the body of a request. The query names the server whose database is used. The answer is the
+// first column of the first row, as text. The JavaScript tests use it because they have no Postgres client.
 func (d databases) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	statement, err := io.ReadAll(r.Body)
 	if err == nil {
@@ -94,7 +95,7 @@ func run(ctx context.Context, w io.Writer, dsn, statement string) error {
 	return err
 }
 
-// TestDashboard runs the tests of run.mjs. The regular expression BELFRY_BROWSER_ONLY selects some by their names.
+// TestDashboard runs the tests of run.mjs. The regular expression in BELFRY_BROWSER_ONLY selects tests by name.
 func TestDashboard(t *testing.T) {
 	modules(t)
 	known := databases{}
@@ -113,6 +114,7 @@ func TestDashboard(t *testing.T) {
 		"BELFRY_OPEN="+start(t, known, func(*config.Config) {}),
 		"BELFRY_READ_ONLY="+start(t, known, func(cfg *config.Config) { cfg.Dashboard.ReadOnly = true }),
 		"BELFRY_CLOSED="+start(t, known, func(cfg *config.Config) { cfg.Auth = auth }),
+		"BELFRY_PROVIDER="+startWithProvider(t, known),
 		"BELFRY_ADMIN="+sign("admin", identity.Admin, nil), "BELFRY_READER="+sign("reader", identity.ReadOnly, nil),
 		"BELFRY_GRANTED="+sign("mailer", identity.ReadWrite, &identity.Grants{Read: []string{"shop.mails"}}),
 	)
@@ -124,7 +126,17 @@ func TestDashboard(t *testing.T) {
 	require.NoError(t, err)
 }
 
-// startShop starts a server with the shop of belfry demo and returns its URL. The end of t stops them.
+// startWithProvider starts a server with an identity provider and returns the URL of the server.
+func startWithProvider(t *testing.T, known databases) string {
+	t.Helper()
+	remote := openid.Start(t)
+	return start(t, known, func(cfg *config.Config) {
+		cfg.Auth.Enabled, cfg.Auth.Algorithm, cfg.Auth.Issuer, cfg.Auth.Audience = true, token.RS256, remote.URL, "belfry"
+		cfg.Auth.JWKSURL, cfg.Auth.ClientID, cfg.Auth.ClientSecret = remote.URL+"/keys", openid.ClientID, openid.ClientSecret
+	})
+}
+
+// startShop starts a server with the example shop of belfry demo and returns its URL. Both stop at the end of t.
 func startShop(t *testing.T, known databases) string {
 	t.Helper()
 	url, program := start(t, known, func(*config.Config) {}), filepath.Join(t.TempDir(), "belfry")
@@ -136,12 +148,12 @@ func startShop(t *testing.T, known databases) string {
 	require.NoError(t, shop.Start())
 	t.Cleanup(func() {
 		stop()
-		_ = shop.Wait() // it was interrupted
+		_ = shop.Wait() // the error says that the program was interrupted
 	})
 	return url
 }
 
-// modules installs the modules of package-lock.json, unless they are there.
+// modules installs the modules of package-lock.json if they are missing.
 func modules(t *testing.T) {
 	t.Helper()
 	if _, err := os.Stat("node_modules/playwright-core"); err == nil {

@@ -1,16 +1,16 @@
-// Opens pages and fails if something is wrong with one.
+// look opens pages and fails if a page has a fault.
 import assert from "node:assert/strict";
 import { mkdirSync, readFileSync } from "node:fs";
 import { createRequire } from "node:module";
 
 const axe = readFileSync(createRequire(import.meta.url).resolve("axe-core/axe.min.js"), "utf8");
 
-// The folder of the screenshots. Empty: none are made.
+// shots is the folder for screenshots. If it is empty, no screenshots are made.
 export const shots = process.env.BELFRY_SCREENSHOTS ?? "";
 if (shots) mkdirSync(shots, { recursive: true });
 
-// watch collects what the browser complains about: errors of scripts, failed requests and violations of
-// the content security policy.
+// watch collects the complaints of the browser: script errors, failed requests and violations of the content security
+// policy.
 export function watch(page) {
   const complaints = [];
   page.on("console", (message) => { if (["error", "warning"].includes(message.type())) complaints.push(message.text()); });
@@ -19,7 +19,7 @@ export function watch(page) {
   return complaints;
 }
 
-// inspect fails if axe finds a serious fault. With rules, it looks only for these.
+// inspect fails if axe finds a serious fault. If rules are given, axe checks only these rules.
 export async function inspect(page, name, ...rules) {
   await page.evaluate(axe);
   const found = await page.evaluate((only) => axe.run(document, { resultTypes: ["violations"], ...(only.length && { runOnly: only }) }), rules);
@@ -27,8 +27,9 @@ export async function inspect(page, name, ...rules) {
   assert.deepEqual(serious.map((one) => `${one.id}: ${one.nodes.map((node) => node.html).slice(0, 3).join(" | ")}`), [], `axe: ${name}`);
 }
 
-// look opens each path once, and examines it wide and light, then dark, then narrow. In the dark only the colors differ,
-// and in a narrow window the places and sizes. Dark and narrow has nothing of its own, so there is only a screenshot.
+// look opens each path once. It examines the page in three forms: light and wide, then dark and wide, then light and
+// narrow. Dark pages differ only in colors, and narrow pages only in positions and sizes. So for dark and narrow pages it
+// only takes a screenshot.
 export async function look(browser, url, paths, label) {
   const context = await browser.newContext({ reducedMotion: "reduce" });
   const page = await context.newPage();

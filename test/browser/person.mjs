@@ -1,7 +1,7 @@
-// A page changes by itself while a person uses it. These tests press what moves, vanishes or comes back.
+// A page updates itself while a person uses it. These tests use the parts that move, disappear or return.
 import assert from "node:assert/strict";
 
-// links do not move under the pointer, and the list is current when the pointer has left it.
+// aims: links do not move while the pointer is over them. When the pointer leaves the list, the list is updated.
 export async function aims(browser, open) {
   const page = await browser.newPage();
   await open.push("person.rows", "a", [1]);
@@ -20,7 +20,7 @@ export async function aims(browser, open) {
   await page.close();
 }
 
-// a part that is current again is the same element: a fold stays open, and the word that is being typed stays.
+// types: an update keeps the elements of a page. An open fold stays open, and half-typed text stays.
 export async function types(browser, open) {
   const page = await browser.newPage();
   await page.goto(`${open.url}/ui/maintenance`);
@@ -36,20 +36,21 @@ export async function types(browser, open) {
   await page.close();
 }
 
-// a page of what does not exist comes back when it does, and says so when it is deleted.
+// waits: the page of a queue that does not exist appears when the queue is created. The page says so when the queue is
+// deleted.
 export async function waits(browser, open) {
   const page = await browser.newPage();
   await page.goto(`${open.url}/ui/queue?q=person.later`);
-  await page.getByRole("heading", { name: "It does not exist" }).waitFor();
+  await page.getByRole("heading", { name: "The object does not exist" }).waitFor();
   await open.push("person.later", "a", [1]);
   await page.getByRole("heading", { name: "person.later" }).waitFor();
   await page.locator("[data-live-switch][data-open]").waitFor();
   await open.send("DELETE", "/api/v1/resources/queues/person.later");
-  await page.getByRole("heading", { name: "It does not exist" }).waitFor();
+  await page.getByRole("heading", { name: "The object does not exist" }).waitFor();
   await page.close();
 }
 
-// a button that is pressed twice acts once.
+// pressesTwice: a button that is pressed twice acts once.
 export async function pressesTwice(browser, open) {
   const page = await browser.newPage();
   await open.push("person.twice", "a", [1]);
@@ -64,7 +65,7 @@ export async function pressesTwice(browser, open) {
   await page.close();
 }
 
-// what is typed stays when the server refuses it, and when it does not answer. The next try works.
+// triesAgain: typed text stays if the server refuses it or does not answer. The next attempt works.
 export async function triesAgain(browser, open) {
   const page = await browser.newPage();
   await open.push("person.refused", "a", [1]);
@@ -86,7 +87,7 @@ export async function triesAgain(browser, open) {
   assert.equal(await payload.inputValue(), text);
   await page.unroute("**/ui/do");
   await press();
-  await page.getByText("Stored already").waitFor();
+  await page.getByText("already stored when this form was sent before").waitFor();
   const stored = async () => (await open.get("/api/v1/status/queues/person.refused")).totals.total;
   assert.equal(await stored(), 2);
   await page.getByText("Push a test message").click();
@@ -101,7 +102,7 @@ export async function triesAgain(browser, open) {
   await page.close();
 }
 
-// the page of a queue that is being deleted waits for the answer, although other pages say already that it does not exist.
+// deletes: the page that deletes a queue waits for the answer, even if other pages already show that the queue is deleted.
 export async function deletes(browser, open) {
   await open.push("person.deleted", "a", [1]);
   const [page, other] = await Promise.all([browser.newPage(), browser.newPage()]);
@@ -111,7 +112,7 @@ export async function deletes(browser, open) {
   }
   await page.route("**/ui/do", async (route) => {
     const response = await route.fetch({ maxRedirects: 0 });
-    await other.getByRole("heading", { name: "It does not exist" }).waitFor();
+    await other.getByRole("heading", { name: "The object does not exist" }).waitFor();
     await route.fulfill({ response });
   });
   await page.locator("summary", { hasText: "Delete the queue" }).click();
@@ -122,7 +123,8 @@ export async function deletes(browser, open) {
   await Promise.all([page.close(), other.close()]);
 }
 
-// a refusal of a form in a live part is shown before the part, and the next try works while others change things.
+// triesAgainInALivePart: a form in a part that updates itself is refused. The page shows the refusal outside of that part.
+// The next attempt works although other clients change the data.
 export async function triesAgainInALivePart(browser, open) {
   const page = await browser.newPage();
   await page.goto(`${open.url}/ui/maintenance`);
@@ -151,7 +153,7 @@ export async function triesAgainInALivePart(browser, open) {
   await page.close();
 }
 
-// what is typed stays when the session ends, and is sent after a sign-in in another tab.
+// signsInAgain: typed text stays when the session ends. It can be sent after a sign-in in another tab.
 export async function signsInAgain(context, page, server) {
   await page.goto(`${server.url}/ui/queue?q=shop.mails`);
   await page.locator("[data-live-switch][data-open]").waitFor();
@@ -161,7 +163,7 @@ export async function signsInAgain(context, page, server) {
   await context.clearCookies();
   await page.getByRole("button", { name: "Push", exact: true }).click();
   await page.getByRole("alert").getByText("Sign in in another tab").waitFor();
-  await server.push("shop.mails", "eu", [{ to: "c@example.com" }]); // the page is read again
+  await server.push("shop.mails", "eu", [{ to: "c@example.com" }]); // this makes the page update itself
   await page.getByText("Not current").waitFor();
   assert.equal(await payload.inputValue(), '{"typed": true}');
   await context.addCookies(cookies);
@@ -170,7 +172,7 @@ export async function signsInAgain(context, page, server) {
   await page.getByText("The message is stored.").waitFor();
 }
 
-// a copied command works behind a proxy, and another person's change is kept.
+// edits: a copied command works behind a proxy. A change of options keeps the change that another person made.
 export async function edits(browser, open, proxied) {
   const page = await browser.newPage();
   await open.post("/api/v1/configure", { queue: "person.edited", options: { leaseTime: 300, retryLimit: 3 } });

@@ -1,10 +1,10 @@
-// Pictures of a server with the shop of `belfry demo`, for the README.
+// Screenshots for the README: a server with the example shop of `belfry demo`.
 import { Server } from "./api.mjs";
 
-// minutes is how many minutes of the shop the history has before a picture is made.
+// minutes is the number of minutes with pushes that the history must have before the screenshots.
 const minutes = 3;
 
-// pictures writes shop-overview.png and shop-queue.png to a folder. The chart of the queue shows the last 20 minutes.
+// pictures writes shop-overview.png and shop-queue.png to a folder. The chart of the queue covers the last 20 minutes.
 export async function pictures(browser, url, folder) {
   const server = new Server(url);
   for (let written = 0; written < minutes;) {

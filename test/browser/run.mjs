@@ -1,22 +1,26 @@
-// The tests of the dashboard in a browser. browser_test.go starts the servers and runs this.
+// The tests of the dashboard in a browser. browser_test.go starts the servers and runs this file.
 import assert from "node:assert/strict";
 import { createServer, request as send } from "node:http";
 import { chromium } from "playwright-core";
 import { Server, seed } from "./api.mjs";
 import { inspect, look, shots, watch } from "./look.mjs";
+import { manages } from "./access.mjs";
 import * as aside from "./aside.mjs";
 import { firstMinute } from "./first.mjs";
 import * as person from "./person.mjs";
 import { pictures } from "./pictures.mjs";
+import * as provider from "./provider.mjs";
 import * as system from "./system.mjs";
+import * as totals from "./totals.mjs";
+import * as transport from "./transport.mjs";
 
 const open = new Server(process.env.BELFRY_OPEN);
 const closed = new Server(process.env.BELFRY_CLOSED, process.env.BELFRY_ADMIN);
 const readOnly = new Server(process.env.BELFRY_READ_ONLY);
 
-const emptyPages = ["", "queues", "dead", "dispatcher", "options"];
+const emptyPages = ["", "queues", "groups", "dead", "dispatcher", "options"];
 const fullPages = [
-  "", "queues", "queues?only=problems&sort=pending&c=namespace&c=task&c=pending", "dead", "dead?q=shop.orders&g=billing", "dispatcher",
+  "", "queues", "queues?only=problems&sort=pending&c=namespace&c=task&c=pending", "groups", "groups?sort=dead&name=billing", "dead", "dead?q=shop.orders&g=billing", "dispatcher",
   "queue?q=shop.orders", "queue?q=shop.orders&by=depth&order=name&from=customer-1&p=customer-03", "queue?q=shop.orders&by=failures&g=billing", "queue?q=payments%2Fincoming+%C3%BC", "group?q=shop.orders&g=billing&p=customer-03",
   "group?q=shop.orders&g=billing&seek=beginning", "group?q=shop.orders&g=billing&list=name&from=customer-1", "group?q=shop.orders&g=billing&list=leased", "group?q=shop.orders&g=audit", "options?q=shop.orders&preview=1&leaseTime=90&retryLimit=0",
 ];
@@ -26,12 +30,12 @@ const browser = await chromium.launch({
   args: ["--no-sandbox", "--disable-gpu", "--disable-background-networking", "--disable-dev-shm-usage"],
 });
 
-// The longest wait for what must happen, also on a busy machine.
+// patience is the longest wait in ms for an event that must happen. It is long because a test machine may be busy.
 const patience = 30_000;
 
-// tests run one after the other, because they share the data.
+// tests run one after the other, because they share their data.
 const tests = {
-  async "the first minute of a stranger"() { await firstMinute(browser, new Server(process.env.BELFRY_FRESH), patience); },
+  async "the first minute of a new server"() { await firstMinute(browser, new Server(process.env.BELFRY_FRESH), patience); },
 
   async "every page without data"() { await look(browser, open.url, [...emptyPages, ...system.emptyPages, ...system.adminPages], "empty"); },
 
@@ -42,6 +46,10 @@ const tests = {
     await look(browser, open.url, [...fullPages, ...aside.fullPages, ...system.fullPages(open.partition), ...system.adminPages], "data");
   },
 
+  async "one thing has one number on every page"() { await totals.oneNumber(browser, open); },
+
+  async "a change of the totals arrives at an open page"() { await totals.aChangeArrives(browser, open, patience); },
+
   async "a figure moves within a second, unless the page is paused"() {
     const page = await browser.newPage();
     await open.push("moving", "a", [1]);
@@ -50,7 +58,7 @@ const tests = {
     await page.locator("[data-live-switch][data-open]").waitFor();
     let count = Number(await pending.textContent());
     const shows = (want, timeout) => page.waitForFunction((text) => document.querySelector("[data-live=tiles] .figure").textContent === text, String(want), { timeout, polling: 20 });
-    const took = [], loads = []; // machines of tests pause, so the best of three counts, and a load of the page comes on top
+    const took = [], loads = []; // a test machine may pause, so the best of three times counts, and the limit grows with the loading time
     for (let i = 0; i < 3; i++) {
       let began = performance.now();
       await page.evaluate(() => fetch(location.href, { cache: "no-store" }).then((answer) => answer.text()));
@@ -60,7 +68,7 @@ const tests = {
       await shows(++count, patience);
       took.push(performance.now() - began);
     }
-    console.log(`     a figure moved after ${took.map(Math.round)} ms; a load of the page took ${loads.map(Math.round)} ms`);
+    console.log(`     a figure moved after ${took.map(Math.round)} ms; the page loaded in ${loads.map(Math.round)} ms`);
     assert.ok(Math.min(...took) < 1000 + 2 * Math.min(...loads), `a figure moved after ${took} ms`);
     await page.getByRole("button", { name: "Live" }).click();
     await open.push("moving", "a", [3]);
@@ -71,7 +79,7 @@ const tests = {
     await page.close();
   },
 
-  async "a hidden tab reads nothing, and shows what it missed when it is seen again"() {
+  async "a hidden tab sends no requests, and shows the missed changes when it is visible again"() {
     const page = await browser.newPage();
     await open.push("seen", "a", [1]);
     await page.goto(`${open.url}/ui/queue?q=seen`);
@@ -91,7 +99,7 @@ const tests = {
     await page.close();
   },
 
-  async "a page says that its server is away, and comes back with it"() {
+  async "a page says that its server does not answer, and is live again when the server answers"() {
     const page = await browser.newPage();
     await open.push("away", "a", [1]);
     let proxy = await under("", open.url);
@@ -105,7 +113,7 @@ const tests = {
     const starting = createServer((_, answer) => { answer.writeHead(503); answer.end(); });
     const refused = new Promise((done) => { starting.once("request", done); });
     await new Promise((done) => { starting.listen(port, "127.0.0.1", done); });
-    await refused; // the answer of a server that starts ends an EventSource for good
+    await refused; // after a 503 of a starting server, an EventSource does not reconnect by itself
     await new Promise((done) => { starting.close(done); starting.closeAllConnections(); });
     proxy = await under("", open.url, port);
     await state("Live");
@@ -113,6 +121,16 @@ const tests = {
     await page.close();
     proxy.close();
   },
+
+  async "eight windows at once are live"() { await transport.eightWindows(browser, open, patience); },
+
+  async "without a shared worker, a page is live by its own stream"() { await transport.noWorker(browser, open, patience); },
+
+  async "a page whose worker has died is live again"() { await transport.deadWorker(browser, open, patience); },
+
+  async "an upgrade never mixes the files of two versions"() { await transport.upgrade(browser, open, patience); },
+
+  async "a page is small on the network"() { await transport.bytes(open); },
 
   async "a chart zooms by the pointer, by the keyboard and by links"() {
     const context = await browser.newContext({ viewport: { width: 1440, height: 900 }, reducedMotion: "reduce" });
@@ -147,7 +165,7 @@ const tests = {
     await page.keyboard.press("Home");
     await page.getByRole("status").filter({ hasText: "pushed: 0/s" }).waitFor();
     for (let i = 0; i < 10; i++) await page.keyboard.press("Shift+ArrowRight");
-    await page.keyboard.press("Escape"); // nothing is chosen any more
+    await page.keyboard.press("Escape"); // Escape removes the selection
     await page.keyboard.press("Enter");
     await page.keyboard.press("Home");
     for (let i = 0; i < 10; i++) await page.keyboard.press("Shift+ArrowRight");
@@ -207,7 +225,7 @@ const tests = {
     await done("in force");
     assert.equal((await open.get("/api/v1/status/queues/made")).queue.options.leaseTime, 77);
 
-    await visit("queue?q=shop.orders"); // change its options; the others stay
+    await visit("queue?q=shop.orders"); // change one option; the other options stay
     await page.getByRole("link", { name: "Edit options" }).click();
     await page.getByLabel("windowBuffer").fill("3");
     await press("Show what changes");
@@ -297,22 +315,22 @@ const tests = {
     await page.close();
   },
 
-  async "nothing moves under the pointer of a person"() { await person.aims(browser, open); },
+  async "links do not move under the pointer"() { await person.aims(browser, open); },
 
-  async "what a person types stays"() { await person.types(browser, open); },
+  async "typed text stays when a page updates itself"() { await person.types(browser, open); },
 
-  async "a page of what does not exist comes back with it"() { await person.waits(browser, open); },
+  async "the page of a missing queue appears when the queue is created"() { await person.waits(browser, open); },
 
   async "a button that is pressed twice acts once"() { await person.pressesTwice(browser, open); },
 
   async "a page waits for the answer to its action"() { await person.deletes(browser, open); },
 
-  async "what is typed stays when it is refused"() {
+  async "typed text stays when the server refuses it"() {
     await person.triesAgain(browser, open);
     await person.triesAgainInALivePart(browser, open);
   },
 
-  async "an edit keeps what another person has changed, also behind a proxy"() {
+  async "a change of options keeps the change of another person, also behind a proxy"() {
     const proxy = await under("/ops/belfry", open.url);
     await person.edits(browser, open, proxy.url);
     proxy.close();
@@ -340,11 +358,11 @@ const tests = {
     assert.equal((await fetch(`${closed.url}/ui/do`, { method: "POST", redirect: "manual" })).status, 303);
     await page.getByLabel("Token").fill("wrong");
     await page.getByRole("button", { name: "Sign in" }).click();
-    await page.getByRole("status").filter({ hasText: "did not work" }).waitFor();
+    await page.getByRole("status").filter({ hasText: "Signing in failed" }).waitFor();
     await context.close();
   },
 
-  async "a read-only token can press nothing"() {
+  async "a read-only token gets no actions"() {
     const { context, page } = await signIn(process.env.BELFRY_READER);
     await pressesNothing(context, page, closed);
     assert.ok((await page.locator("header").textContent()).includes("reader"));
@@ -354,13 +372,13 @@ const tests = {
     await context.close();
   },
 
-  async "what is typed stays when the session ends"() {
+  async "typed text stays when the session ends"() {
     const { context, page } = await signIn(process.env.BELFRY_ADMIN);
     await person.signsInAgain(context, page, closed);
     await context.close();
   },
 
-  async "nobody changes anything with dashboard.read_only"() {
+  async "with dashboard.read_only the dashboard has no actions"() {
     await seed(readOnly);
     readOnly.partition = await system.seedMessages(readOnly);
     await aside.seed(readOnly);
@@ -369,7 +387,7 @@ const tests = {
     await context.close();
   },
 
-  async "a token with grants sees its queues and nothing else"() {
+  async "a token with grants sees only the granted queues"() {
     const { context, page } = await signIn(process.env.BELFRY_GRANTED);
     const complaints = watch(page);
     for (const path of ["", "queues", "dead"]) {
@@ -390,13 +408,13 @@ const tests = {
     await context.close();
   },
 
-  async "everything works under a path of a proxy"() {
+  async "the dashboard works behind a proxy that adds a path"() {
     const proxy = await under("/ops/belfry", closed.url);
     const context = await browser.newContext();
     const page = await context.newPage();
     page.setDefaultTimeout(patience);
     const complaints = watch(page);
-    await page.goto(`${proxy.url}/`); // leads to the sign-in page
+    await page.goto(`${proxy.url}/`); // redirects to the sign-in page
     await page.getByLabel("Token").fill(process.env.BELFRY_ADMIN);
     await page.getByRole("button", { name: "Sign in" }).click();
     await page.getByRole("heading", { name: "Overview" }).waitFor();
@@ -413,7 +431,22 @@ const tests = {
     proxy.close();
   },
 
-  async "the cookie is out of reach of scripts and of other sites"() {
+  async "an administrator changes tokens and grants on the page Access"() {
+    await closed.push("shop.mails", "eu", [1]);
+    const { context, page } = await signIn(process.env.BELFRY_ADMIN);
+    page.setDefaultTimeout(patience);
+    await manages(page, closed);
+    await context.close();
+  },
+
+  async "a person signs in and out with an identity provider"() {
+    await provider.signsInAndOut(browser, process.env.BELFRY_PROVIDER, patience);
+  },
+  async "a session of an identity provider is refreshed"() {
+    await provider.refreshes(browser, process.env.BELFRY_PROVIDER, patience);
+  },
+
+  async "scripts and other sites cannot use the cookie"() {
     const { context, page } = await signIn(process.env.BELFRY_ADMIN);
     const cookie = (await context.cookies()).find((one) => one.name === "belfry_token");
     assert.deepEqual([cookie.httpOnly, cookie.sameSite, cookie.path], [true, "Strict", "/ui"]);
@@ -427,7 +460,7 @@ const tests = {
   },
 };
 
-// under returns a proxy that serves a server under a path.
+// under starts a proxy that serves a server under a path.
 async function under(path, target, port = 0) {
   const proxy = createServer((request, answer) => {
     const to = new URL(request.url.slice(path.length) || "/", target);
@@ -443,7 +476,7 @@ async function under(path, target, port = 0) {
   return { url: `http://127.0.0.1:${proxy.address().port}${path}`, close: () => { proxy.closeAllConnections(); proxy.close(); } };
 }
 
-// signIn returns a page that is signed in with a token.
+// signIn returns a page that is signed in with this token.
 async function signIn(token) {
   const context = await browser.newContext();
   const page = await context.newPage();
@@ -454,7 +487,7 @@ async function signIn(token) {
   return { context, page };
 }
 
-// pressesNothing fails if a page offers an action, or if the server takes one.
+// pressesNothing fails if a page offers an action, or if the server accepts one.
 async function pressesNothing(context, page, { url, partition }) {
   for (const path of [...fullPages, ...aside.fullPages, ...system.fullPages(partition)]) {
     const answer = await page.goto(`${url}/ui/${path}`);
@@ -471,7 +504,7 @@ async function pressesNothing(context, page, { url, partition }) {
   assert.equal(redrive.status(), 403, "a redrive with progress");
 }
 
-if (shots) tests["pictures of a shop"] = () => pictures(browser, process.env.BELFRY_SHOP, shots);
+if (shots) tests["screenshots of the shop"] = () => pictures(browser, process.env.BELFRY_SHOP, shots);
 
 const only = process.argv[2] ?? "";
 let failed = 0;
@@ -487,4 +520,4 @@ for (const [name, test] of Object.entries(tests)) {
   }
 }
 await browser.close();
-process.exit(failed > 0 ? 1 : 0); // a server of a failed test may still listen
+process.exit(failed > 0 ? 1 : 0); // exit, because a proxy of a failed test may still listen

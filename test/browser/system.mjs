@@ -1,11 +1,11 @@
-// The tests of the pages of messages and of the system.
+// The tests of the pages about messages and about the system.
 import assert from "node:assert/strict";
 import { watch } from "./look.mjs";
 
-// seedMessages adds a message with a large number, traces and a query of a stream.
+// seedMessages adds a message with a large number, two traces and a query of a stream.
 export async function seedMessages(server) {
   const payload = `{"id": 9007199254740993, "note": "<b>not bold</b>", "total": 1.10, "lines": [{"article": "bell", "price": {"amount": 12, "currency": "EUR"}}, {"article": "rope", "gift": true, "text": null}]}`;
-  const answer = await fetch(`${server.url}/api/v1/push`, { // a number of JavaScript would lose digits
+  const answer = await fetch(`${server.url}/api/v1/push`, { // the body is text, because a JavaScript number would lose digits
     method: "POST", headers: server.token ? { Authorization: `Bearer ${server.token}` } : {},
     body: `{"items": [{"queue": "shop.orders", "partition": "customer-99", "transactionId": "order-big", "payload": ${payload}}]}`,
   });
@@ -20,9 +20,9 @@ export async function seedMessages(server) {
 }
 
 export const emptyPages = ["messages", "traces", "history", "system", "producers", "streams"];
-export const adminPages = ["maintenance", "audit", "audit?action=queue.configure&q=shop.orders"];
+export const adminPages = ["maintenance", "access", "audit", "audit?action=queue.configure&q=shop.orders"];
 
-// fullPages returns the pages with data. partition is the id of the partition of the message order-big.
+// fullPages returns the pages with data. partition is the id of the partition that has the message order-big.
 export function fullPages(partition) {
   return [
     "messages", "messages?q=shop.orders&since=all&status=dead_letter", "messages?q=shop.orders&t=order-big", "messages?t=none", `message?partition=${partition}&t=order-big`,
@@ -32,7 +32,7 @@ export function fullPages(partition) {
 
 export const actions = ["retry-message", "dead-letter-message", "delete-message", "delete-stream", "maintenance", "retry-rejected", "discard-rejected"];
 
-// press presses each action of the pages once. Other tests must have seeded open.
+// press uses each action of the pages once. Other tests must have added their data to open before.
 export async function press(browser, open, patience) {
   const page = await browser.newPage();
   page.setDefaultTimeout(patience);

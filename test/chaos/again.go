@@ -13,21 +13,22 @@ import (
 	"github.com/belfry-mq/belfry/test/chaos/world"
 )
 
-// unsteadyFile is the variable that names a file. A run that was only too slow is a line of it.
+// unsteadyFile is the environment variable with a file name. The test appends a line to this file for each unsteady
+// run.
 const unsteadyFile = "BELFRY_UNSTEADY"
 
-// runFunc performs one run. Its error lists the broken promises.
+// runFunc performs one run. Its error lists the broken rules.
 type runFunc func(ctx context.Context, s settings, out io.Writer) error
 
-// runTwice performs a run. If the run broke only time limits, a busy machine may be the reason: then it performs the run
-// once more with the same seed and keeps both histories. It fails if the second run fails too. Anything else that is
-// wrong is an error at once: a message that is lost, delivered twice or out of order, or a wrong answer.
+// runTwice performs a run. If the run broke only time limits, a busy machine may be the reason. Then runTwice
+// performs the run once more with the same seed and keeps both histories. It fails if the second run fails too. Any
+// other broken rule is an error at once: a lost message, a second delivery, a wrong order, or a wrong answer.
 func runTwice(ctx context.Context, s settings, out io.Writer, run runFunc) error {
 	first := run(ctx, s, out)
 	if first == nil || !onlyLate(first) || ctx.Err() != nil {
 		return first
 	}
-	printf(out, "\nonly time limits were broken, so the run is repeated:\n%v\n\n", first)
+	printf(out, "\nthe run broke only time limits, so it is repeated once:\n%v\n\n", first)
 	s.keep = true
 	if second := run(ctx, s, out); second != nil {
 		return errors.Join(fmt.Errorf("the first run: %w", first), fmt.Errorf("the second run: %w", second))
@@ -37,9 +38,9 @@ func runTwice(ctx context.Context, s settings, out io.Writer, run runFunc) error
 	return listUnsteady(line)
 }
 
-// onlyLate reports whether an error consists of broken time limits alone.
+// onlyLate reports whether an error consists only of broken time limits.
 func onlyLate(err error) bool {
-	switch e := err.(type) { //nolint:errorlint // it looks at each error of the tree by itself
+	switch e := err.(type) { //nolint:errorlint // the switch examines each error of the tree separately
 	case *brokenError:
 		return !slices.ContainsFunc(e.violations, func(v check.Violation) bool { return !v.Late() })
 	case interface{ Unwrap() []error }:
@@ -47,11 +48,11 @@ func onlyLate(err error) bool {
 	case interface{ Unwrap() error }:
 		return onlyLate(e.Unwrap())
 	default:
-		return err == world.ErrLate //nolint:errorlint // as above
+		return err == world.ErrLate //nolint:errorlint // see above
 	}
 }
 
-// listUnsteady appends a line to the file that BELFRY_UNSTEADY names, if it does.
+// listUnsteady appends a line to the file in BELFRY_UNSTEADY. It does nothing if the variable is empty.
 func listUnsteady(line string) error {
 	name := os.Getenv(unsteadyFile)
 	if name == "" {

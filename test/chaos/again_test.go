@@ -17,7 +17,7 @@ import (
 	"github.com/belfry-mq/belfry/test/chaos/world"
 )
 
-// broken are the errors of a judge, by the rules that it found broken.
+// broken returns the error of a run that broke the given rules.
 func broken(rules ...string) error {
 	e := &brokenError{}
 	for _, rule := range rules {
@@ -26,7 +26,7 @@ func broken(rules ...string) error {
 	return e
 }
 
-func TestOnlyTimeLimitsExcuseARepetition(t *testing.T) {
+func TestOnlyLateAcceptsOnlyTimeLimits(t *testing.T) {
 	t.Parallel()
 	late := fmt.Errorf("server-1 did not recover within 3s: %w: refused", world.ErrLate)
 	for _, one := range []error{late, broken("stuck"), errors.Join(late, broken("stuck", "stuck")), fmt.Errorf("a run: %w", broken("stuck"))} {
@@ -57,13 +57,13 @@ func TestALateRunIsRepeated(t *testing.T) {
 	require.NoFileExists(t, list)
 
 	require.ErrorContains(t, after(broken("again", "stuck")), "again: ")
-	require.Equal(t, []bool{false}, kept, "a broken promise is final")
+	require.Equal(t, []bool{false}, kept, "a run that broke another rule is not repeated")
 	require.ErrorContains(t, after(broken("stuck"), broken("stuck")), "the second run: stuck: ")
 	require.ErrorContains(t, after(broken("stuck"), broken("lease")), "the second run: lease: ")
 	require.NoFileExists(t, list)
 
 	require.NoError(t, after(broken("stuck"), nil))
-	require.Equal(t, []bool{false, true}, kept, "the history of the second run stays, too")
+	require.Equal(t, []bool{false, true}, kept, "only the second run must keep its history; a failed run always keeps it")
 	listed, err := os.ReadFile(list)
 	require.NoError(t, err)
 	require.Equal(t, "chaos: seed 5: "+broken("stuck").Error()+"\n", string(listed))

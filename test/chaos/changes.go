@@ -8,13 +8,14 @@ import (
 	"github.com/jackc/pgx/v5/pgxpool"
 )
 
-// change counts one kind of changes of messages or cursors that are not reads by clients.
+// change is the number of changes of one kind: deletions, expiries, removals, redeliveries or moves of cursors.
 type change struct {
 	what, how   string
 	times, part int64
 }
 
-// sqlChanges counts the records of the triggers. A run in which nothing was deleted proves nothing about deletions.
+// sqlChanges counts the records of the triggers. The report shows the numbers: without a deletion, a run did not test
+// deletions.
 const sqlChanges = `
 SELECT d.queue, d.how, count(*), count(*) FILTER (WHERE d.unread) FROM chaos.deletion d GROUP BY 1, 2
 UNION ALL
@@ -42,7 +43,7 @@ SELECT 'cursors of ' || g.name, l.how, count(*), count(*) FILTER (WHERE l.new_se
 func countChanges(ctx context.Context, database *pgxpool.Pool, groups []string) ([]change, error) {
 	rows, err := database.Query(ctx, sqlChanges, groups)
 	if err != nil {
-		return nil, fmt.Errorf("counting what was taken away: %w", err)
+		return nil, fmt.Errorf("counting the recorded changes: %w", err)
 	}
 	all, err := pgx.CollectRows(rows, func(row pgx.CollectableRow) (change, error) {
 		var one change
@@ -50,7 +51,7 @@ func countChanges(ctx context.Context, database *pgxpool.Pool, groups []string) 
 		return one, err
 	})
 	if err != nil {
-		return nil, fmt.Errorf("counting what was taken away: %w", err)
+		return nil, fmt.Errorf("counting the recorded changes: %w", err)
 	}
 	return all, nil
 }

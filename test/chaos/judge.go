@@ -17,10 +17,10 @@ import (
 )
 
 const (
-	// wakeBound is how long a waiting consumer may go without a ready message while there is no fault. A wake takes
-	// milliseconds; the rest is for a busy machine.
+	// wakeBound is the maximum time that a waiting consumer may miss a ready message while there is no fault. A wake
+	// takes milliseconds. The bound is higher, because the machine may be busy.
 	wakeBound = 2 * time.Second
-	// longestLease is the lease duration after an extend, and a second for the request.
+	// longestLease is the maximum lease time after an extend, plus 1 s for the request.
 	longestLease = workload.LeaseTime + 2*time.Second
 )
 
@@ -32,13 +32,13 @@ type evidence struct {
 	queues     []string
 	reads      []workload.Read
 	database   *pgxpool.Pool
-	began      time.Time // on the wall clock
+	began      time.Time // start of the run on the wall clock
 }
 
-// judgeFunc returns the broken promises as an error, or nil.
+// judgeFunc returns the broken rules as an error, or nil.
 type judgeFunc func(ctx context.Context, e evidence) error
 
-// brokenError contains the broken promises.
+// brokenError has the violations of a run.
 type brokenError struct{ violations []check.Violation }
 
 func (e *brokenError) Error() string {
@@ -49,8 +49,8 @@ func (e *brokenError) Error() string {
 	return strings.Join(lines, "\n")
 }
 
-// judge applies every rule of the checker. From the begin of a fault until the recovery, waits may be longer by the
-// excuse of that fault, but not by more than the fault lasted.
+// judge checks all rules. For waits that overlap a fault or its recovery, it adds the excuse of the fault to the
+// bound, but at most the duration of the fault with its recovery.
 func judge(ctx context.Context, e evidence) error {
 	state, err := readState(ctx, e)
 	if err != nil {
@@ -66,7 +66,7 @@ func judge(ctx context.Context, e evidence) error {
 	return nil
 }
 
-// readState reads the tables in one snapshot, because sweeps continue.
+// readState reads the tables in one snapshot, because sweeps continue to change them.
 func readState(ctx context.Context, e evidence) (state check.State, err error) {
 	tx, err := e.database.BeginTx(ctx, pgx.TxOptions{IsoLevel: pgx.RepeatableRead, AccessMode: pgx.ReadOnly})
 	if err != nil {
@@ -84,8 +84,8 @@ func readState(ctx context.Context, e evidence) (state check.State, err error) {
 	return state, err
 }
 
-// remaining counts the messages left over all groups, and the messages without readers in queues with
-// maxWaitTimeSeconds.
+// remaining returns the number of messages that groups have not finished, plus the messages without groups in queues
+// with maxWaitTimeSeconds.
 func remaining(ctx context.Context, database *pgxpool.Pool, reads []workload.Read) (left int64, err error) {
 	queues, groups := make([]string, len(reads)), make([]string, len(reads))
 	for i, read := range reads {
@@ -104,7 +104,7 @@ func remaining(ctx context.Context, database *pgxpool.Pool, reads []workload.Rea
 		  LEFT JOIN belfry.consumer_group g ON g.queue_id = q.id AND g.name = wanted.name
 		  LEFT JOIN belfry.cursor c ON c.partition_id = p.id AND c.group_id = g.id`, queues, groups).Scan(&left)
 	if err != nil {
-		return 0, fmt.Errorf("counting the messages that are left: %w", err)
+		return 0, fmt.Errorf("counting the remaining messages: %w", err)
 	}
 	return left, nil
 }

@@ -15,14 +15,14 @@ import (
 	"github.com/belfry-mq/belfry/test/chaos/world"
 )
 
-// settings are the flags.
+// settings are the flags of the command.
 type settings struct {
 	seed      uint64
 	duration  time.Duration
 	instances int
 	faults    []string
 	pooler    string
-	keep      bool // the folder also of a run that kept all promises
+	keep      bool // keep the folder of the run even if all promises were kept
 }
 
 func main() {
@@ -32,7 +32,7 @@ func main() {
 	var s settings
 	var faults string
 	flag.Uint64Var(&s.seed, "seed", 0, "seed of all random choices; 0 picks one")
-	flag.DurationVar(&s.duration, "duration", time.Minute, "how long faults are injected")
+	flag.DurationVar(&s.duration, "duration", time.Minute, "how long to inject faults")
 	flag.IntVar(&s.instances, "instances", 2, "number of servers")
 	flag.StringVar(&faults, "faults", "", "names of faults, separated by commas (default: all)")
 	flag.StringVar(&s.pooler, "pooler", "", "mode of a PgBouncer between the servers and Postgres: session or transaction (default: none)")
@@ -61,5 +61,5 @@ func main() {
 	}
 }
 
-// printf writes progress. The run continues if the output fails.
+// printf writes progress. The run continues if the write fails.
 func printf(w io.Writer, format string, args ...any) { _, _ = fmt.Fprintf(w, format, args...) }

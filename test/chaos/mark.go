@@ -8,8 +8,9 @@ import (
 	"github.com/jackc/pgx/v5/pgxpool"
 )
 
-// findMark returns an error if a row of any table of Belfry has the mark of an intruder. Payloads are JSON, so the text of
-// a row has them.
+// findMark returns an error if a row of any table of Belfry contains mark. Intruders are clients
+// whose requests the servers must refuse, and mark is a text in all their requests. Payloads are JSON, so the text form of a
+// row contains them.
 func findMark(ctx context.Context, database *pgxpool.Pool, mark string) error {
 	rows, _ := database.Query(ctx, `SELECT c.oid::regclass::text FROM pg_class c WHERE c.relnamespace = 'belfry'::regnamespace AND c.relkind IN ('r', 'p')`)
 	tables, err := pgx.CollectRows(rows, pgx.RowTo[string])
@@ -22,7 +23,7 @@ func findMark(ctx context.Context, database *pgxpool.Pool, mark string) error {
 			return fmt.Errorf("looking for the mark of intruders in %s: %w", table, err)
 		}
 		if found > 0 {
-			return fmt.Errorf("%d rows of %s are of an intruder whose requests were all refused", found, table)
+			return fmt.Errorf("%d rows of %s contain the mark of the intruders, although the servers refused all their requests", found, table)
 		}
 	}
 	return nil

@@ -14,7 +14,7 @@ import (
 	"github.com/belfry-mq/belfry/test/chaos/history"
 )
 
-// report prints operations by kind and outcome, and faults by name.
+// report prints the operations by kind and outcome, the recorded changes, and the faults by name.
 func (c *chaos) report(operations []history.Operation) {
 	type outcome struct {
 		kind    string
@@ -72,11 +72,11 @@ func (c *chaos) report(operations []history.Operation) {
 		}
 		printf(table, "%s\t%d\t%s\t%s\t\n", name, len(byName[name]), short(stall), short(recovery))
 	}
-	_ = table.Flush() // as in printf, the run continues if the output fails
+	_ = table.Flush() // the run continues if the output fails, as in printf
 }
 
-// end removes the folder of a successful run, unless the settings keep it. A kept folder has the seed, the history and
-// the logs.
+// end removes the folder of a successful run, unless the settings keep it. A kept folder has the seed, the history
+// and the logs of the servers.
 func (c *chaos) end(err error) error {
 	if err == nil && !c.keep {
 		if err := os.RemoveAll(c.dir); err != nil {
@@ -91,11 +91,11 @@ func (c *chaos) end(err error) error {
 	err = errors.Join(err, os.RemoveAll(filepath.Join(c.dir, "cluster")))
 	seed := fmt.Sprintf("go run ./test/chaos --seed %d --duration %s --instances %d\n\n%v\n", c.seed, c.duration, c.instances, outcome)
 	err = errors.Join(err, os.WriteFile(filepath.Join(c.dir, "seed.txt"), []byte(seed), 0o644), c.keepHistory(err))
-	printf(c.out, "\nkept in %s: seed.txt, history.jsonl, the logs of the servers, and offending.jsonl with the operations around the first violation\n", c.dir)
+	printf(c.out, "\nkept in %s: seed.txt, history.jsonl, the logs of the servers, and offending.jsonl with the operations that concern the first violation\n", c.dir)
 	return err
 }
 
-// keepHistory writes the history, and the operations around the first violation.
+// keepHistory writes the history, and the operations that concern the first violation.
 func (c *chaos) keepHistory(why error) error {
 	operations := c.recorder.Operations()
 	if c.clients != nil {

@@ -16,23 +16,23 @@ import (
 	"github.com/belfry-mq/belfry/test/chaos/world"
 )
 
-// The size of the workload: few partitions, so that clients contend, and few clients, so that a small machine is not
-// the bottleneck.
+// These constants are the size of the workload. There are few partitions, so that clients contend for them. There are
+// few clients, so that a small machine is not overloaded.
 const (
 	queues       = 3
 	partitions   = 5
 	producers    = 4
 	sqlProducers = 3
-	writers      = 2 // to an attached table
+	writers      = 2 // clients that write to an attached table
 	sqlConsumers = 4
-	consumers    = 4 // of each group
+	consumers    = 4 // per group
 )
 
 const (
-	// drainBound is the longest time of the drain. Extended leases must end first, and the messages held up by faults
-	// are read.
+	// drainBound is the maximum time of the drain. It includes the end of extended leases and the messages held up by
+	// faults.
 	drainBound = time.Minute
-	// The pause between two faults.
+	// These constants limit the random pause between two faults.
 	shortestQuiet = 200 * time.Millisecond
 	longestQuiet  = time.Second
 )
@@ -47,11 +47,11 @@ type chaos struct {
 	recorder *history.Recorder
 	stalls   *stallMeter
 	windows  []window
-	worked   time.Duration // how long the clients worked
+	worked   time.Duration // how long the clients ran
 	changes  []change
 }
 
-// window is an injected fault, on the clock of the recorder. Everything worked again at recovered.
+// window is an injected fault, on the clock of the recorder. At recovered, everything worked again.
 type window struct {
 	fault string
 	world.Result
@@ -59,20 +59,20 @@ type window struct {
 	stall                 time.Duration
 }
 
-// judged converts the window for the checker. It excuses no more time than it lasted.
+// judged converts the window for the checker. The allowance is at most the duration of the window.
 func (w window) judged() check.FaultWindow {
 	lasted := w.recovered - w.begin
 	return check.FaultWindow{Begin: w.begin, End: w.recovered, Allowance: min(lasted, w.Excuse), SQLAllowance: min(lasted, w.SQLAllowance)}
 }
 
-// run performs one chaos run. Its error lists the broken promises. In that case a folder keeps the evidence.
+// run performs one chaos run. Its error lists the broken rules. After an error, a folder keeps the evidence.
 func run(ctx context.Context, s settings, out io.Writer, judge judgeFunc) error {
 	faults, leftOut, err := world.Pick(ctx, s.faults, s.pooler)
 	if err != nil {
 		return err
 	}
 	if s.instances < 1 {
-		return fmt.Errorf("%d instances cannot serve: give 1 or more", s.instances)
+		return fmt.Errorf("--instances is %d: give 1 or more", s.instances)
 	}
 	dir, err := os.MkdirTemp("", "belfry-chaos-")
 	if err != nil {
@@ -89,7 +89,7 @@ func run(ctx context.Context, s settings, out io.Writer, judge judgeFunc) error 
 	if err := check.Watch(ctx, c.world.Database()); err != nil {
 		return c.end(errors.Join(err, c.world.Close()))
 	}
-	c.recorder = history.NewRecorder() // the history begins when everything runs
+	c.recorder = history.NewRecorder() // the history begins when all servers run
 	c.clients = workload.New(workload.Config{
 		Seed: s.seed, URLs: c.world.URLs(), Recorder: c.recorder,
 		Queues: queues, Partitions: partitions, Producers: producers, Consumers: consumers,
@@ -103,7 +103,7 @@ func run(ctx context.Context, s settings, out io.Writer, judge judgeFunc) error 
 	c.stalls = newStallMeter(c.world.Database(), c.clients, c.recorder)
 	err = c.runClients(ctx, faults)
 	if ctx.Err() == nil {
-		// Drain also after a failed recovery: the judge expects drained queues.
+		// The drain follows even after a failed recovery, because the judge expects drained queues.
 		err = errors.Join(err, c.drain(ctx))
 	}
 	operations := c.recorder.Operations()
@@ -121,7 +121,7 @@ func run(ctx context.Context, s settings, out io.Writer, judge judgeFunc) error 
 	return c.end(err)
 }
 
-// runClients runs the clients and injects faults. It returns when the clients have ended.
+// runClients runs the clients and injects faults. It blocks until the clients have ended.
 func (c *chaos) runClients(ctx context.Context, faults []world.Fault) error {
 	if err := c.clients.Prepare(ctx); err != nil {
 		return err
@@ -147,8 +147,8 @@ func (c *chaos) runClients(ctx context.Context, faults []world.Fault) error {
 	return errors.Join(err, ctx.Err())
 }
 
-// injectFaults injects one fault after the other until the duration is over and every fault was injected. Every fault is
-// injected once before any is repeated. After each fault it waits until everything works.
+// injectFaults injects one fault after the other, until the duration is over and every fault was injected. It injects
+// every fault once before it repeats a fault. After each fault it waits until everything works.
 func (c *chaos) injectFaults(ctx context.Context, faults []world.Fault) error {
 	choose := rand.New(rand.NewPCG(c.seed, 0))
 	until := time.Now().Add(c.duration)
@@ -162,7 +162,7 @@ func (c *chaos) injectFaults(ctx context.Context, faults []world.Fault) error {
 		}
 		f := faults[order[0]]
 		order = order[1:]
-		c.stalls.take() // earlier stalls do not count for this fault
+		c.stalls.take() // removes earlier stalls
 		v := window{fault: f.Name, begin: c.recorder.Now()}
 		result, err := c.world.Inject(ctx, f, choose)
 		v.end, v.Result = c.recorder.Now(), result
@@ -184,12 +184,12 @@ func (c *chaos) injectFaults(ctx context.Context, faults []world.Fault) error {
 	return nil
 }
 
-// drain reads and completes all messages of all groups.
+// drain pops and completes all messages of all groups.
 func (c *chaos) drain(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, drainBound)
 	defer cancel()
 	begun := c.recorder.Now()
-	// Some messages were pushed by SQL without a notification.
+	// Some clients pushed messages by SQL without a notification.
 	if _, err := c.world.Database().Exec(ctx, "SELECT belfry.wake()"); err != nil {
 		return fmt.Errorf("waking the sequencer: %w", err)
 	}
@@ -200,13 +200,13 @@ func (c *chaos) drain(ctx context.Context) error {
 	return err
 }
 
-// judgeRun joins the errors of the judge and the complaints of the clients.
+// judgeRun returns the errors of the judge and the complaints of the clients.
 func (c *chaos) judgeRun(ctx context.Context, operations []history.Operation, judge judgeFunc) error {
 	err := judge(ctx, evidence{
 		operations: operations, windows: c.windows, samples: c.stalls.samples, queues: c.clients.Queues(), reads: c.clients.Reads(), database: c.world.Database(), began: c.recorder.Began(),
 	})
 	windows, comparing := c.clients.Sums(ctx, c.world.Database())
-	printf(c.out, "%d windows summed by cycles\n", windows)
+	printf(c.out, "%d windows were summed by cycles\n", windows)
 	err = errors.Join(err, comparing, findMark(ctx, c.world.Database(), principals.Mark))
 	for _, complaint := range c.clients.Complaints() {
 		err = errors.Join(err, errors.New(complaint))

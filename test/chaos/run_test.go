@@ -26,15 +26,15 @@ func TestMain(m *testing.M) {
 	goleak.VerifyTestMain(m)
 }
 
-// TestARunIsJudged makes a short run and then falsifies its evidence in several ways. The judge must report each. The
-// run then fails, so it keeps its folder.
+// TestARunIsJudged makes a short run and falsifies its evidence in several ways. The judge must report each
+// falsification. The run then fails and keeps its folder.
 func TestARunIsJudged(t *testing.T) {
 	t.Parallel()
 	out := &bytes.Buffer{}
 	s := settings{seed: 1, duration: time.Second, instances: 2, faults: []string{"cut-clients"}}
 	err := run(t.Context(), s, out, func(ctx context.Context, e evidence) error {
 		if err := judge(ctx, e); err != nil {
-			require.True(t, onlyLate(err), "%v", err) // on a busy machine
+			require.True(t, onlyLate(err), "%v", err) // a busy machine may break time limits
 		}
 		falsify(ctx, t, e)
 		return judge(ctx, e)
@@ -58,17 +58,18 @@ func TestARunIsJudged(t *testing.T) {
 	require.NotEmpty(t, operations)
 }
 
-// TestALostPushIsReported promotes an asynchronous standby that lacks the last acknowledged pushes.
+// TestALostPushIsReported promotes an asynchronous standby that lacks the last acknowledged pushes. The promotion
+// loses these pushes.
 func TestALostPushIsReported(t *testing.T) {
 	t.Parallel()
 	out := &bytes.Buffer{}
 	s := settings{seed: 13, duration: time.Second, instances: 2, faults: []string{"fail-over-behind"}}
 	err := run(t.Context(), s, out, judge)
 	keptIn(t, out.String())
-	require.ErrorContains(t, err, "was answered with success, but it is not in the log")
+	require.ErrorContains(t, err, "was answered with success, but the message is not in the log")
 }
 
-// keptIn returns the folder of a failed run, and removes it after the test.
+// keptIn returns the folder that a failed run printed, and removes the folder after the test.
 func keptIn(t *testing.T, text string) string {
 	t.Helper()
 	kept := regexp.MustCompile(`kept in (\S+):`).FindStringSubmatch(text)
@@ -77,10 +78,10 @@ func keptIn(t *testing.T, text string) string {
 	return kept[1]
 }
 
-// falsify shows the judge several breaches, and finally loses a message.
+// falsify gives the judge falsified histories, and finally deletes messages from the table.
 func falsify(ctx context.Context, t *testing.T, e evidence) {
 	t.Helper()
-	group := e.reads[1].Group // never uses autoAck
+	group := e.reads[1].Group // this group never uses autoAck
 	forgotten := e
 	forgotten.operations = slices.DeleteFunc(slices.Clone(e.operations), func(o history.Operation) bool {
 		return o.Kind == history.Pop && o.Group == group
@@ -106,7 +107,7 @@ func falsify(ctx context.Context, t *testing.T, e evidence) {
 			readers++
 		}
 	}
-	// Configuring a queue creates the partition Default, too.
+	// The configuration of a queue also creates the partition Default.
 	require.Equal(t, int64((1+partitions)*readers), left)
 
 	changed := e
@@ -124,14 +125,14 @@ func falsify(ctx context.Context, t *testing.T, e evidence) {
 	require.NoError(t, findMark(ctx, e.database, principals.Mark))
 	_, err = e.database.Exec(ctx, `UPDATE belfry.message SET payload = to_json($1::text) WHERE seq = 1`, "of an "+principals.Mark)
 	require.NoError(t, err)
-	require.ErrorContains(t, findMark(ctx, e.database, principals.Mark), "are of an intruder")
+	require.ErrorContains(t, findMark(ctx, e.database, principals.Mark), "contain the mark of the intruders")
 
 	_, err = e.database.Exec(ctx, `DELETE FROM belfry.message WHERE seq = 1`)
 	require.NoError(t, err)
 }
 
-// A long fault excuses no longer waits than it can cause.
-func TestAFaultExcusesOnlyItsOwnDelays(t *testing.T) {
+// The allowance of a fault is at most its excuse, and at most its duration.
+func TestAllowanceOfAFaultIsLimited(t *testing.T) {
 	t.Parallel()
 	long := window{begin: time.Second, end: 8 * time.Second, recovered: 10 * time.Second, Result: world.Result{Excuse: 2 * time.Second}}
 	require.Equal(t, check.FaultWindow{Begin: time.Second, End: 10 * time.Second, Allowance: 2 * time.Second}, long.judged())

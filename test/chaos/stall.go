@@ -13,16 +13,16 @@ import (
 )
 
 const (
-	// probeInterval is the pause between two probes, and so the precision of a stall.
+	// probeInterval is the time between two probes, and so the precision of a stall.
 	probeInterval = 50 * time.Millisecond
-	// probeTimeout is the timeout of a probe. After it Postgres counts as unavailable.
+	// probeTimeout is the timeout of a probe. After a timeout, Postgres counts as unavailable.
 	probeTimeout = time.Second
-	// sampleEvery is the number of probes between two samples of all cursors.
+	// sampleEvery is the number of probes from one sample of all cursors to the next.
 	sampleEvery = 10
 )
 
-// anythingReady returns whether some group can receive a message now. It does not use ready_at, because a forgotten
-// partition is ready as well.
+// anythingReady returns whether some group can receive a message now. It does not read ready_at, because it must find
+// a partition whose ready_at is wrong.
 const anythingReady = `
 SELECT EXISTS (
     SELECT 1 FROM belfry.queue q
@@ -41,10 +41,10 @@ type stallMeter struct {
 
 	mu      sync.Mutex
 	ready   bool
-	since   time.Duration // when ready became true
-	longest time.Duration // since the last take
+	since   time.Duration // time when ready became true
+	longest time.Duration // longest stall since the last take
 
-	// samples are for the judge, after run has ended.
+	// samples are for the judge. They are complete when run has returned.
 	samples []check.Sample
 }
 
@@ -69,7 +69,7 @@ func (m *stallMeter) run(ctx context.Context) {
 	}
 }
 
-// probe checks once. While Postgres is unavailable, it assumes that nothing changed.
+// probe checks once. While Postgres is unavailable, it assumes that ready did not change.
 func (m *stallMeter) probe(ctx context.Context) {
 	ctx, cancel := context.WithTimeout(ctx, probeTimeout)
 	defer cancel()
@@ -89,7 +89,7 @@ func (m *stallMeter) probe(ctx context.Context) {
 	}
 }
 
-// sample reads all cursors, unless Postgres is unavailable.
+// sample reads all cursors. It reads nothing while Postgres is unavailable.
 func (m *stallMeter) sample(ctx context.Context) {
 	ctx, cancel := context.WithTimeout(ctx, probeTimeout)
 	defer cancel()

@@ -13,11 +13,11 @@ import (
 	"go.yaml.in/yaml/v3"
 )
 
-// head is the part that the others are merged into.
+// head is the file into which Assemble merges the other files.
 const head = "openapi.yaml"
 
-// Assemble merges the *.yaml files at the top of a folder and returns the document as indented JSON. Members keep the order of the
-// files.
+// Assemble merges the *.yaml files at the top of a folder and returns the document as indented JSON. Members keep the order
+// of the files.
 func Assemble(folder fs.FS) ([]byte, error) {
 	names, err := fs.Glob(folder, "*.yaml")
 	if err != nil {
@@ -66,7 +66,7 @@ func readPart(folder fs.FS, name string) (*yaml.Node, error) {
 	return plain(document.Content[0]), nil
 }
 
-// plain returns the node without aliases and merge keys.
+// plain returns a copy of the node in which aliases and merge keys are replaced by their content.
 func plain(n *yaml.Node) *yaml.Node {
 	if n.Kind == yaml.AliasNode {
 		return plain(n.Alias)
@@ -151,7 +151,7 @@ func writeJSON(b *bytes.Buffer, n *yaml.Node) error {
 				return err
 			}
 			b.WriteByte(':')
-			// Inside braces a comma ends a text, and the rest becomes a key without a value.
+			// In a {...} mapping, an unquoted comma ends the text. YAML then reads the next words as a key without a value.
 			if value := n.Content[i+1]; value.ShortTag() == "!!null" && value.Value == "" {
 				return fmt.Errorf("line %d: %q has no value: put a text with commas in quotes", n.Content[i].Line, n.Content[i].Value)
 			}

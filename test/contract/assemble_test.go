@@ -56,7 +56,7 @@ func TestAssemble(t *testing.T) {
   "later": []
 }
 `
-	require.Equal(t, strings.Split(want, "\n"), strings.Split(string(got), "\n"), "in this order")
+	require.Equal(t, strings.Split(want, "\n"), strings.Split(string(got), "\n"), "Assemble must keep the order of the members")
 }
 
 func TestConflictingPartsAreRefused(t *testing.T) {

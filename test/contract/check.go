@@ -25,15 +25,15 @@ type Exchange struct {
 	Body        []byte
 }
 
-// unlike marks requests that do not follow the document.
+// unlike marks the context of requests that may break the document.
 type unlike struct{}
 
-// Unlike returns a context whose requests are not checked, because the test sends something that the document does not
-// describe. Their answers are checked.
+// Unlike returns a context for requests that the document does not describe. Check does not check such a request, but it
+// checks the answer.
 func Unlike(ctx context.Context) context.Context { return context.WithValue(ctx, unlike{}, true) }
 
-// succeeded reports whether the request was accepted. A rejected transaction has the status 200 and says so in its
-// body.
+// succeeded reports whether the server accepted the request. A rejected transaction has the status 200, and its body has
+// success: false.
 func (e Exchange) succeeded() bool {
 	var body struct{ Success *bool }
 	if err := json.Unmarshal(e.Body, &body); err == nil && body.Success != nil && !*body.Success {
@@ -60,18 +60,18 @@ func (d *Document) Check(e Exchange) []string {
 	return complaints
 }
 
-// checkNothing checks OPTIONS, which the document does not describe.
+// checkNothing checks the answer to OPTIONS, which the document does not describe. It must be 204 without a body.
 func (d *Document) checkNothing(e Exchange) []string {
 	if e.Status != http.StatusNoContent || len(e.Body) > 0 {
-		return []string{fmt.Sprintf("OPTIONS must be answered with 204 and nothing, not %d", e.Status)}
+		return []string{fmt.Sprintf("OPTIONS must be answered with 204 and no body, not with %d", e.Status)}
 	}
 	return nil
 }
 
-// checkUnknown checks an unknown method or path: the answer must be an error.
+// checkUnknown checks the answer to an unknown method or path. The answer must be an error.
 func (d *Document) checkUnknown(e Exchange) []string {
 	if e.Status != http.StatusNotFound && e.Status != http.StatusMethodNotAllowed {
-		return []string{fmt.Sprintf("the document has no such method and path, and the status is %d", e.Status)}
+		return []string{fmt.Sprintf("the document has no such method and path, so the status must be 404 or 405, not %d", e.Status)}
 	}
 	return d.checkJSON("the error", "#/components/schemas/Error", e.Body)
 }
@@ -88,13 +88,13 @@ func (d *Document) checkAnswer(o *operation, e Exchange) []string {
 	content := child(response, "content")
 	if len(content) == 0 {
 		if len(e.Body) > 0 {
-			complaints = append(complaints, "the document gives status "+status+" no body")
+			complaints = append(complaints, "the document describes for status "+status+" no body")
 		}
 		return complaints
 	}
 	media, _, err := mime.ParseMediaType(e.Header.Get("Content-Type"))
 	if _, ok := content[media]; !ok || err != nil {
-		return append(complaints, fmt.Sprintf("the document gives status %s no body of type %q", status, e.Header.Get("Content-Type")))
+		return append(complaints, fmt.Sprintf("the document describes for status %s no body of type %q", status, e.Header.Get("Content-Type")))
 	}
 	if media != "application/json" {
 		return complaints
@@ -173,7 +173,7 @@ func (d *Document) checkPath(o *operation, path string) []string {
 func (d *Document) checkRequestBody(o *operation, body []byte) []string {
 	node, ok := o.node["requestBody"].(object)
 	if !ok {
-		return nil // a body that is not read does not matter
+		return nil // the server does not read the body
 	}
 	request, pointer := d.resolve(node, o.pointer+"/requestBody")
 	if len(body) == 0 {
@@ -185,7 +185,8 @@ func (d *Document) checkRequestBody(o *operation, body []byte) []string {
 	return d.checkJSON("the request", pointer+"/content/application~1json/schema", body)
 }
 
-// checkText checks a query parameter, a path parameter or a header. It parses the text by the type in the schema.
+// checkText checks the text of a query parameter, a path parameter or a header. It first converts the text to the type in
+// the schema.
 func (d *Document) checkText(what string, node object, pointer, text string) []string {
 	var value any = text
 	schema, _ := d.resolve(child(node, "schema"), "")

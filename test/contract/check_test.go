@@ -9,7 +9,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// tiny is a document with one example of everything that is checked.
+// tiny is a document with one example of each kind of rule.
 const tiny = `{
   "openapi": "3.1.0",
   "paths": {
@@ -48,7 +48,7 @@ const tiny = `{
   }
 }`
 
-// exchange is a valid exchange. Each case changes it.
+// exchange is an exchange with the document tiny. good returns a valid exchange, and each case changes it.
 type exchange struct {
 	method, target, sent string
 	status               int
@@ -83,7 +83,7 @@ func TestCheck(t *testing.T) {
 	const refused = `{"error":"no"}`
 	for name, c := range map[string]struct {
 		change func(e *exchange)
-		want   string // "" for a valid exchange
+		want   string // a part of the only complaint; "" for a valid exchange
 	}{
 		"good":                      {func(*exchange) {}, ""},
 		"a refusal":                 {func(e *exchange) { e.status, e.body = 400, refused }, ""},
@@ -139,7 +139,7 @@ func TestCheck(t *testing.T) {
 	}
 }
 
-func TestUnlikeRequestsAreNotChecked(t *testing.T) {
+func TestRequestsMarkedUnlikeAreNotChecked(t *testing.T) {
 	t.Parallel()
 	d, err := Parse([]byte(tiny))
 	require.NoError(t, err)
@@ -150,7 +150,7 @@ func TestUnlikeRequestsAreNotChecked(t *testing.T) {
 	}
 	require.Empty(t, d.Check(e))
 	e.Body = []byte(`{}`)
-	require.Len(t, d.Check(e), 1, "the answer is checked")
+	require.Len(t, d.Check(e), 1, "the answer must be checked")
 }
 
 func TestInvalidDocumentsAreRefused(t *testing.T) {

@@ -21,14 +21,14 @@ type object = map[string]any
 type Document struct {
 	root       object
 	operations []*operation
-	schemas    map[string]*jsonschema.Schema // by the pointer to it
+	schemas    map[string]*jsonschema.Schema // by JSON pointer
 	ordered    *yaml.Node                    // the document with the order of its members
 }
 
 // operation is one method of one path.
 type operation struct {
 	method, path string
-	steps        []string // of the path
+	steps        []string // the segments of path
 	pointer      string
 	node         object
 }
@@ -36,7 +36,7 @@ type operation struct {
 // Load returns the document that the server sends.
 func Load() (*Document, error) { return Parse(openapi.Document) }
 
-// Parse reads a document and compiles the schemas.
+// Parse reads a document and compiles its schemas.
 func Parse(text []byte) (*Document, error) {
 	parsed, err := jsonschema.UnmarshalJSON(bytes.NewReader(text))
 	if err != nil {
@@ -97,7 +97,8 @@ func (d *Document) compile() error {
 	return nil
 }
 
-// schemaPointers returns the pointers of all schemas: members called schema, and the named schemas.
+// schemaPointers returns the pointers of all schemas. These are the members called schema, and the named schemas in
+// components.
 func (d *Document) schemaPointers() []string {
 	var pointers []string
 	walk(d.root, "#", func(value any, pointer string) {
@@ -111,10 +112,10 @@ func (d *Document) schemaPointers() []string {
 	return pointers
 }
 
-// data are members with values instead of schemas.
+// data are members that have values, not schemas.
 var data = []string{"example", "examples", "default", "const", "enum"}
 
-// walk visits every value with its pointer, except the content of data.
+// walk visits every value with its pointer. It does not visit the content of the members in data.
 func walk(value any, pointer string, visit func(value any, pointer string)) {
 	visit(value, pointer)
 	switch value := value.(type) {
@@ -131,8 +132,8 @@ func walk(value any, pointer string, visit func(value any, pointer string)) {
 	}
 }
 
-// closeObjects returns a copy in which objects with properties have no other members, unless additionalProperties is
-// set.
+// closeObjects returns a copy of a schema. In the copy, an object with properties allows no other members, unless
+// additionalProperties is set.
 func closeObjects(value any) any {
 	switch value := value.(type) {
 	case object:
@@ -182,7 +183,7 @@ func (d *Document) at(pointer string) object {
 	return node
 }
 
-// operation returns the operation of a request, or nil. A literal step has priority over a parameter.
+// operation returns the operation of a request, or nil. A literal path segment has priority over a parameter.
 func (d *Document) operation(r *http.Request) *operation {
 	var best *operation
 	steps := strings.Split(r.URL.EscapedPath(), "/")
@@ -200,7 +201,8 @@ func (o *operation) matches(steps []string) bool {
 	return slices.EqualFunc(o.steps, steps, func(own, step string) bool { return isParameter(own) || own == step })
 }
 
-// before reports whether o has a literal step where other first has a parameter. Both match the request.
+// before reports whether o has priority over other. Both match the request. o has priority if it has a literal segment
+// where other first has a parameter.
 func (o *operation) before(other *operation) bool {
 	for i := range o.steps {
 		if isParameter(o.steps[i]) != isParameter(other.steps[i]) {

@@ -22,8 +22,8 @@ func served(t *testing.T) *Document {
 
 var loadOnce = sync.OnceValues(Load)
 
-// TestDocumentIsOpenAPI checks the document against the schema of OpenAPI 3.1 in testdata. compile checks the schemas
-// in it.
+// TestDocumentIsOpenAPI checks the document against the schema of OpenAPI 3.1 in testdata. Document.compile checks the
+// schemas inside the document.
 func TestDocumentIsOpenAPI(t *testing.T) {
 	t.Parallel()
 	text, err := os.ReadFile("testdata/oas-3.1-schema.json")
@@ -64,7 +64,7 @@ func TestExamplesAreValid(t *testing.T) {
 	require.Greater(t, examples, 20)
 }
 
-// TestOperationsAreComplete requires the parts of an operation that readers of the reference expect.
+// TestOperationsAreComplete requires the parts of an operation that readers of the API reference expect.
 func TestOperationsAreComplete(t *testing.T) {
 	t.Parallel()
 	d := served(t)
@@ -102,7 +102,7 @@ func TestOperationsAreComplete(t *testing.T) {
 	}
 }
 
-// requireSharedAnswers requires the answers that the server gives for every route of a kind.
+// requireSharedAnswers requires the error answers that every route of the same kind can give.
 func requireSharedAnswers(t *testing.T, o *operation, at string) {
 	t.Helper()
 	answers := child(o.node, "responses")
@@ -112,10 +112,10 @@ func requireSharedAnswers(t *testing.T, o *operation, at string) {
 		}
 	}
 	if o.method != "GET" && o.method != "HEAD" || strings.HasPrefix(o.path, "/api/v1/pop") {
-		require.Contains(t, answers, "403", "%s: a request of a page of another origin", at)
+		require.Contains(t, answers, "403", "%s: a request from a page of another origin", at)
 	}
 	if o.path != "/livez" {
-		require.Contains(t, answers, "503", "%s: a server that starts", at)
+		require.Contains(t, answers, "503", "%s: a server that is starting", at)
 	}
 }
 
@@ -137,14 +137,14 @@ func requirePathParameters(t *testing.T, d *Document, o *operation) {
 	require.ElementsMatch(t, spelled, named, o.path)
 }
 
-// TestReferencesAreValid also requires that every named component is used.
+// TestReferencesAreValid requires that each reference leads to a component and that each component is used.
 func TestReferencesAreValid(t *testing.T) {
 	t.Parallel()
 	d := served(t)
 	used := map[string]bool{}
 	walk(d.root, "#", func(value any, pointer string) {
 		node, _ := value.(object)
-		require.NotContains(t, node, "allOf", "%s: objects are closed one by one, so allOf cannot join them", pointer)
+		require.NotContains(t, node, "allOf", "%s: the checks close each object on its own, so allOf cannot combine objects", pointer)
 		if target, ok := node["$ref"].(string); ok {
 			require.NotNil(t, d.at(target), "%s does not exist", target)
 			used[target] = true

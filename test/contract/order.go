@@ -10,13 +10,13 @@ import (
 	"go.yaml.in/yaml/v3"
 )
 
-// member is a member of an object, in the order of the text. Its value is []member, []any or a scalar.
+// member is a member of an object. Its value is []member, []any or a scalar.
 type member struct {
 	name  string
 	value any
 }
 
-// readOrdered reads a JSON value whose objects keep their order.
+// readOrdered reads a JSON value. Objects keep the order of their members.
 func readOrdered(from *json.Decoder) (any, error) {
 	token, err := from.Token()
 	if err != nil {
@@ -53,7 +53,7 @@ func readOrdered(from *json.Decoder) (any, error) {
 	return token, nil
 }
 
-// checkOrder returns the objects of a body whose members have another order than in the schema at pointer.
+// checkOrder complains about members of a body that are not in the order of the schema at pointer.
 func (d *Document) checkOrder(pointer string, body []byte) []string {
 	value, err := readOrdered(json.NewDecoder(bytes.NewReader(body)))
 	schema := d.ordered
@@ -61,7 +61,7 @@ func (d *Document) checkOrder(pointer string, body []byte) []string {
 		schema = valueOf(schema, strings.NewReplacer("~1", "/", "~0", "~").Replace(step))
 	}
 	if err != nil || schema == nil {
-		return nil // checkJSON complains
+		return nil // checkJSON complains about this body
 	}
 	return d.misordered(schema, value, "")
 }
@@ -102,7 +102,8 @@ func (d *Document) misordered(schema *yaml.Node, value any, place string) (compl
 	return complaints
 }
 
-// follow returns the schema that a reference names, and of several the first that knows all members of value.
+// follow returns the schema that a reference names. If the schema has alternatives, follow returns the first one that has
+// all members of value.
 func (d *Document) follow(schema *yaml.Node, value any) *yaml.Node {
 	for valueOf(schema, "$ref") != nil {
 		target := d.ordered

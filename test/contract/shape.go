@@ -14,16 +14,19 @@ import (
 //go:embed testdata/queen.json
 var queenText []byte
 
-// Shapes returns the answers of Queen MQ, by method and path. A shape is the name of a type, or several with
-// "|" between them; or an object with a shape for each member; or a list with the shape of its elements.
-// The data is in testdata/queen.json.
+// Shapes returns the shapes of the answers of Queen MQ, by method and path. The data is in testdata/queen.json. A shape has
+// one of three forms:
+//
+//   - the name of a type, or several names separated by "|",
+//   - an object with a shape for each member,
+//   - a list with the shape of its elements.
 func Shapes() (map[string]any, error) {
 	shapes := map[string]any{}
 	err := json.Unmarshal(queenText, &shapes)
 	return shapes, err
 }
 
-// named are shapes that occur more than once.
+// named are shapes that testdata/queen.json uses more than once.
 var named = map[string]any{
 	"figure": object{"avg": "number", "min": "number", "max": "number", "last": "number"},
 	"sharedState": object{
@@ -42,8 +45,8 @@ var named = map[string]any{
 	},
 }
 
-// Differences compares a JSON value with a shape. Members that the shape does not have are allowed. A list
-// must have an element, or its elements are not compared; the shape "list" is for a list that may be empty.
+// Differences compares a JSON value with a shape. It allows members that the shape does not have. A list with a shape for
+// its elements must not be empty. The shape "list" is for a list that may be empty.
 func Differences(shape, value any) []string { return differences("", shape, value) }
 
 func differences(place string, shape, value any) (found []string) {
@@ -80,12 +83,12 @@ func differences(place string, shape, value any) (found []string) {
 			found = append(found, fmt.Sprintf("%s is %s, not %s", at(place), typeOf(value), shape))
 		}
 	default:
-		found = append(found, fmt.Sprintf("%s: the shape %v has no meaning", at(place), shape))
+		found = append(found, fmt.Sprintf("%s: the shape %v is not a valid shape", at(place), shape))
 	}
 	return found
 }
 
-// at is the place of a value for a reader.
+// at returns the path of a value for a message.
 func at(place string) string {
 	if place == "" {
 		return "the answer"
@@ -123,7 +126,7 @@ func typeOf(value any) string {
 // routeRow is a row of the table of routes in docs/compatibility.md.
 var routeRow = regexp.MustCompile("(?m)^\\| `([A-Z]+ [^`]+)` \\| (same|better|not served) \\|")
 
-// Served returns how docs/compatibility.md says that each route is served: same, better or not served.
+// Served returns for each route what docs/compatibility.md says about it: same, better or not served.
 func Served(page string) map[string]string {
 	found := map[string]string{}
 	for _, row := range routeRow.FindAllStringSubmatch(page, -1) {

@@ -23,11 +23,11 @@ func TestDifferences(t *testing.T) {
 	require.Equal(t, []string{"the answer is list, not an object"}, Differences(parse(shape), parse(`[]`)))
 	require.Equal(t, []string{"the answer is empty, so its elements cannot be compared"}, Differences(parse(`["string"]`), parse(`[]`)))
 	require.Equal(t, []string{"the answer is null, not a list"}, Differences(parse(`["string"]`), nil))
-	require.Equal(t, []string{"the answer: the shape 1 has no meaning"}, Differences(parse(`1`), nil))
+	require.Equal(t, []string{"the answer: the shape 1 is not a valid shape"}, Differences(parse(`1`), nil))
 }
 
-// Each route that clients of Queen MQ find the same has the shape of Queen MQ in testdata/queen.json. The tests in
-// test/integration compare the answers with it.
+// docs/compatibility.md lists routes that behave for clients as in Queen MQ ("same"). Each of them needs a shape in
+// testdata/queen.json. The tests in test/integration compare the answers with these shapes.
 func TestEachSameRouteHasAShape(t *testing.T) {
 	t.Parallel()
 	page, err := os.ReadFile("../../docs/compatibility.md")

@@ -8,7 +8,7 @@ import (
 	"net/http"
 )
 
-// Transport sends requests through Base and checks every complete exchange. It reads the whole answer first.
+// Transport sends requests through Base and checks every complete exchange. It reads the whole answer before it returns.
 type Transport struct {
 	Base     http.RoundTripper
 	Document *Document
@@ -41,14 +41,14 @@ func (t *Transport) RoundTrip(r *http.Request) (*http.Response, error) {
 	return response, nil
 }
 
-// CloseIdleConnections is called by http.Client.CloseIdleConnections.
+// CloseIdleConnections closes the idle connections of Base. http.Client calls it.
 func (t *Transport) CloseIdleConnections() {
 	if base, ok := t.Base.(interface{ CloseIdleConnections() }); ok {
 		base.CloseIdleConnections()
 	}
 }
 
-// keepBody returns the request's body, and a request with the same body.
+// keepBody reads the request's body. It returns the body and a copy of the request with that body.
 func keepBody(r *http.Request) ([]byte, *http.Request, error) {
 	if r.Body == nil || r.Body == http.NoBody {
 		return nil, r, nil
@@ -62,7 +62,7 @@ func keepBody(r *http.Request) ([]byte, *http.Request, error) {
 	return body, again, nil
 }
 
-// failing ends a body with an error, or with io.EOF.
+// failing is the end of a body: a reader that returns err, or io.EOF if err is nil.
 type failing struct{ err error }
 
 func (f failing) Read([]byte) (int, error) {

@@ -49,16 +49,16 @@ func TestTransport(t *testing.T) {
 
 	got, err := send("/a/b?n=1", strings.NewReader("{}"))
 	require.NoError(t, err)
-	require.JSONEq(t, `{"id":"x"}`, got, "the caller gets the answer")
+	require.JSONEq(t, `{"id":"x"}`, got, "the caller must get the answer")
 	require.Len(t, complaints, 1)
 	require.Contains(t, complaints[0], "POST /a/b?n=1 does not follow the OpenAPI document")
 
 	_, err = send("/a/b?n=1", io.MultiReader(strings.NewReader("{"), strings.NewReader("}")))
 	require.NoError(t, err)
-	require.Equal(t, []string{"{}", "{}"}, received, "the server gets the body, also in chunks")
+	require.Equal(t, []string{"{}", "{}"}, received, "the server must get the body, also a chunked body")
 	require.Len(t, complaints, 2)
 
 	_, err = send("/a/b?n=1&cut=1", strings.NewReader("{}"))
 	require.ErrorIs(t, err, io.ErrUnexpectedEOF)
-	require.Len(t, complaints, 2, "an incomplete answer is not checked")
+	require.Len(t, complaints, 2, "an incomplete answer must not be checked")
 }

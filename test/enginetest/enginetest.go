@@ -1,5 +1,5 @@
-// Package enginetest opens what tests of the engine and of its readers need: pools, connections and stores. All of them
-// close with their test.
+// Package enginetest opens pools, connections and stores for tests of the engine and of the packages that read its tables.
+// They all close at the end of their test.
 package enginetest
 
 import (
@@ -23,10 +23,10 @@ import (
 	"github.com/belfry-mq/belfry/test/pgtest"
 )
 
-// Patience is how long a step of a test may take. A loaded machine is slow.
+// Patience is the longest time for one step of a test. The limit is high because a test machine can be slow.
 const Patience = time.Minute
 
-// lookInterval is the time between two looks of Await.
+// lookInterval is the time between two checks of the condition in Await.
 const lookInterval = 5 * time.Millisecond
 
 // Context returns a context that ends after Patience, or with the test.
@@ -37,10 +37,10 @@ func Context(t testing.TB) context.Context {
 	return ctx
 }
 
-// parallel has the tests that Database has made parallel.
+// parallel contains the tests that Database has already marked parallel.
 var parallel sync.Map
 
-// Database opens a database for a test, which then runs beside other tests. A test may open several.
+// Database creates a database for a test and marks the test parallel. A test may create several databases.
 func Database(t testing.TB) (dsn string) {
 	t.Helper()
 	if t, ok := t.(*testing.T); ok {
@@ -51,7 +51,7 @@ func Database(t testing.TB) (dsn string) {
 	return pgtest.Database(t)
 }
 
-// Pool opens a pool on a database. A statement may take Patience.
+// Pool opens a pool on a database. A statement may take up to Patience.
 func Pool(t testing.TB, dsn string, edits ...func(*postgres.Config)) *postgres.Pool {
 	t.Helper()
 	cfg := postgres.DefaultConfig()
@@ -70,11 +70,11 @@ func Connect(t testing.TB, dsn string) *pgx.Conn {
 	t.Helper()
 	conn, err := pgx.Connect(Context(t), dsn)
 	require.NoError(t, err)
-	t.Cleanup(func() { _ = conn.Close(context.Background()) }) // some tests end the session
+	t.Cleanup(func() { _ = conn.Close(context.Background()) }) // fails if the test ended the session
 	return conn
 }
 
-// Store returns a store without pauses after failures.
+// Store returns a store whose queues have no pause after a failure.
 func Store(t testing.TB, pool *postgres.Pool, edits ...func(*store.Config)) *store.Store {
 	t.Helper()
 	cfg := store.Config{Defaults: AtOnce(), Batch: batch.DefaultConfig()}
@@ -86,7 +86,7 @@ func Store(t testing.TB, pool *postgres.Pool, edits ...func(*store.Config)) *sto
 	return s
 }
 
-// AtOnce are the defaults of a server without pauses after failures.
+// AtOnce returns the default settings, but without a pause after a failure and with 3 retries.
 func AtOnce() queue.Defaults {
 	d := queue.DefaultDefaults()
 	d.RetryLimit, d.RetryDelay = 3, 0
@@ -111,7 +111,7 @@ func Value[T any](t testing.TB, on interface {
 	return value
 }
 
-// Await looks until the condition holds. It fails the test after Patience.
+// Await checks the condition every 5 ms until it holds. It fails the test after Patience.
 func Await(t testing.TB, what string, holds func() bool) {
 	t.Helper()
 	ticker := time.NewTicker(lookInterval)
@@ -125,8 +125,8 @@ func Await(t testing.TB, what string, holds func() bool) {
 	}
 }
 
-// Metric returns the sum of a counter or gauge, and of the observations of a histogram. It has the series in which each
-// of the labels is a value. The metric must have been used.
+// Metric sums the series of a metric: the values of a counter or gauge, and the number of observations of a histogram. It
+// counts only series that have all of labels as label values. It fails if the registry has no such metric.
 func Metric(t testing.TB, reg prometheus.Gatherer, name string, labels ...string) (sum int64) {
 	t.Helper()
 	families, err := reg.Gather()

@@ -1,5 +1,5 @@
-// Package httpcall sends one HTTP request and reads the whole answer, for tests and commands below test.
-// It has no retries and no opinion about statuses. Tests of every package may import it.
+// Package httpcall sends one HTTP request and reads the whole answer. It is for tests, and for commands in the folder test.
+// It does not retry, and no status is an error. Tests of every package may import it.
 package httpcall
 
 import (
@@ -12,7 +12,7 @@ import (
 	"time"
 )
 
-// Call is a request, which any goroutine may send.
+// Call is a request. Several goroutines may send the same Call.
 type Call struct {
 	Method string
 	// Target is the path and the query of the request line.
@@ -30,8 +30,8 @@ type Reply struct {
 	Took   time.Duration
 }
 
-// Send sends a call to the server at base. The end of ctx aborts it like a client that disconnects. The error is of the
-// request or of reading the answer, never of its status.
+// Send sends a call to the server at base. When ctx ends, Send closes the connection, like a client that disconnects. It
+// returns an error only if sending or reading fails. A status such as 500 is not an error.
 func Send(ctx context.Context, client *http.Client, base string, c Call) (Reply, error) {
 	started := time.Now()
 	var body io.Reader

@@ -8,7 +8,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// test/model has all other rules of an ack.
+// TestAcksOfUnknownMessages covers acks of messages that do not exist. test/model covers all other rules of an ack.
 func TestAcksOfUnknownMessages(t *testing.T) {
 	t.Parallel()
 	g := given(t, start(t), 1, 1, nil)
@@ -31,5 +31,5 @@ func TestAcksOfUnknownMessages(t *testing.T) {
 		require.Nil(t, got.LeaseReleased)
 		require.False(t, got.DLQ)
 	}
-	require.True(t, g.say(g.first, "completed")[0].released(), "nothing changed")
+	require.True(t, g.say(g.first, "completed")[0].released(), "the acks of unknown messages must not change the lease")
 }

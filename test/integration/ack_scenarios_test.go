@@ -9,7 +9,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// scenario is one partition with messages m1 to mN, popped as one batch.
+// scenario is a partition with the messages m1 to mN. The test has popped the first of them as one batch.
 type scenario struct {
 	client
 	queue string
@@ -27,7 +27,7 @@ func given(t *testing.T, s *server, stored, batch int, options map[string]any) s
 	return g
 }
 
-// take pops up to n messages. At least one must be there.
+// take pops up to n messages. It fails the test if there is no message.
 func (g scenario) take(n int) delivery {
 	g.t.Helper()
 	return g.pop(g.queue, fmt.Sprintf("batch=%d", n)).ok(http.StatusOK)
@@ -38,7 +38,7 @@ func (g scenario) requireEmpty() {
 	require.Empty(g.t, g.popIDs(g.queue, "batch=9"))
 }
 
-// say acknowledges messages of the delivery in one call. All acks must succeed.
+// say acknowledges messages of a delivery in one call. Without indexes it acknowledges all messages. All acks must succeed.
 func (g scenario) say(d delivery, status string, indexes ...int) []acked {
 	g.t.Helper()
 	results := g.ackBatch("", d.ack(status, indexes...)...).ok(http.StatusOK)
@@ -54,7 +54,7 @@ func (g scenario) expire() {
 	g.elapse(g.queue, time.Hour)
 }
 
-// deadLetters returns the dead letters of a queue: transaction ids, earlier failures, reasons.
+// deadLetters returns the transaction ids, attempts and reasons of the dead letters of a queue.
 func (g scenario) deadLetters() (ids []string, attempts []int, reasons []string) {
 	g.t.Helper()
 	g.scan(g.t, `SELECT coalesce(array_agg(m.transaction_id ORDER BY m.seq), '{}'), coalesce(array_agg(l.attempts ORDER BY m.seq), '{}'),
@@ -69,28 +69,28 @@ func (g scenario) deadLetters() (ids []string, attempts []int, reasons []string)
 
 const leaseGone = "Invalid or expired lease"
 
-// TestAckScenarios has the numbered ack scenarios of the compatible API. Where the API allows two answers, the test
-// requires the better one.
+// TestAckScenarios has the numbered ack scenarios of the API that is compatible with Queen MQ. Where that API allows two
+// answers, the test requires the better answer.
 func TestAckScenarios(t *testing.T) {
 	t.Parallel()
 	s := start(t)
 	for name, run := range map[string]func(t *testing.T, s *server){
-		"01 all completed":                scenario01,
-		"02 only the last completed":      scenario02,
-		"03 some completed, then expiry":  scenario03,
-		"04 one completed, then a failed": scenario04,
-		"05 all failed":                   scenario05,
-		"06 all failed once too often":    scenario06,
-		"07 a failed one in the middle":   scenario07,
-		"08 expired and popped again":     scenario08,
-		"09 expired":                      scenario09,
-		"10 without a lease id":           scenario10,
-		"11 completed twice":              scenario11,
-		"12 completed before the cursor":  scenario12,
-		"13 two groups":                   scenario13,
-		"14 many partitions, one lease":   scenario14,
-		"15 autoAck":                      scenario15,
-		"16 retry":                        scenario16,
+		"01 all completed":                          scenario01,
+		"02 only the last completed":                scenario02,
+		"03 some completed, then expiry":            scenario03,
+		"04 one completed, then one failed":         scenario04,
+		"05 all failed":                             scenario05,
+		"06 all failed until they are dead letters": scenario06,
+		"07 one failed in the middle":               scenario07,
+		"08 lease expired, popped again":            scenario08,
+		"09 lease expired":                          scenario09,
+		"10 without a lease id":                     scenario10,
+		"11 completed twice":                        scenario11,
+		"12 completed before the cursor":            scenario12,
+		"13 two groups":                             scenario13,
+		"14 many partitions, one lease":             scenario14,
+		"15 autoAck":                                scenario15,
+		"16 retry":                                  scenario16,
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -109,10 +109,10 @@ func scenario01(t *testing.T, s *server) {
 
 func scenario02(t *testing.T, s *server) {
 	g := given(t, s, 5, 5, nil)
-	require.True(t, g.say(g.first, "completed", 4)[0].released(), "the cursor is past the end of the batch")
+	require.True(t, g.say(g.first, "completed", 4)[0].released(), "the ack of the last message must complete the whole batch")
 	g.requireEmpty()
 	g.pushIDs(g.queue, "p", "m6")
-	require.Equal(t, []string{"m6"}, g.take(5).ids(), "at once")
+	require.Equal(t, []string{"m6"}, g.take(5).ids(), "the next message must be available at once")
 }
 
 func scenario03(t *testing.T, s *server) {
@@ -126,7 +126,7 @@ func scenario03(t *testing.T, s *server) {
 	require.Equal(t, []string{"m3", "m4", "m5"}, again.ids())
 	require.NotEqual(t, g.first.LeaseID, again.LeaseID)
 	require.Equal(t, 2, again.Messages[0].Attempt)
-	require.False(t, g.say(again, "failed", 0)[0].DLQ, "an expiry is not a failure")
+	require.False(t, g.say(again, "failed", 0)[0].DLQ, "an expiry must not count as a failure")
 	require.True(t, g.say(g.take(5), "failed", 0)[0].DLQ)
 }
 
@@ -137,8 +137,8 @@ func scenario04(t *testing.T, s *server) {
 	require.True(t, failed.released())
 	require.False(t, failed.DLQ)
 	again := g.take(5)
-	require.Equal(t, []string{"m2", "m3", "m4", "m5"}, again.ids(), "at once")
-	require.True(t, g.say(again, "failed", 0)[0].DLQ, "the failure was counted")
+	require.Equal(t, []string{"m2", "m3", "m4", "m5"}, again.ids(), "the failed message must be available at once")
+	require.True(t, g.say(again, "failed", 0)[0].DLQ, "the earlier failure must be counted")
 }
 
 func scenario05(t *testing.T, s *server) {
@@ -157,7 +157,7 @@ func scenario06(t *testing.T, s *server) {
 	d := g.first
 	for range 3 {
 		for _, one := range g.say(d, "failed") {
-			require.False(t, one.DLQ, "a call counts once")
+			require.False(t, one.DLQ, "one call must count as one failure")
 		}
 		d = g.take(5)
 		require.Len(t, d.Messages, 5)
@@ -176,7 +176,7 @@ func scenario06(t *testing.T, s *server) {
 	g.requireEmpty()
 
 	g.pushIDs(g.queue, "p", "m6")
-	require.False(t, g.say(g.take(1), "failed")[0].DLQ, "the next batch starts with no failures")
+	require.False(t, g.say(g.take(1), "failed")[0].DLQ, "the next batch must start without failures")
 	require.Equal(t, []string{"m6"}, g.take(1).ids())
 }
 
@@ -188,7 +188,7 @@ func scenario07(t *testing.T, s *server) {
 	require.True(t, results[0].Success)
 	require.True(t, results[1].Success)
 	require.True(t, results[1].released())
-	require.False(t, results[2].Success, "the message is redelivered, so the ack must not succeed")
+	require.False(t, results[2].Success, "the message is delivered again, so this ack must fail")
 	require.NotEmpty(t, results[2].reason())
 	require.Equal(t, []string{"m2", "m3", "m4", "m5"}, g.take(5).ids())
 }
@@ -209,7 +209,7 @@ func scenario08(t *testing.T, s *server) {
 	g.requireEmpty()
 	ids, _, _ := g.deadLetters()
 	require.Empty(t, ids)
-	require.True(t, g.say(again, "completed")[4].released(), "the lease of the second pop is unchanged")
+	require.True(t, g.say(again, "completed")[4].released(), "the lease of the second pop must be unchanged")
 }
 
 func scenario09(t *testing.T, s *server) {
@@ -231,7 +231,7 @@ func scenario10(t *testing.T, s *server) {
 		}
 		one := ask[[]acked](g.client, post(ackPath, body+"}")).ok(http.StatusOK)[0]
 		require.True(t, one.Success, one.reason())
-		require.Equal(t, lease == "null", one.released(), "the ack counts for the batch of the live lease")
+		require.Equal(t, lease == "null", one.released(), "an ack without a lease id must count for the batch of the live lease")
 	}
 	require.Equal(t, []string{"m3", "m4", "m5"}, g.take(5).ids())
 }
@@ -240,7 +240,7 @@ func scenario11(t *testing.T, s *server) {
 	g := given(t, s, 5, 5, nil)
 	g.say(g.first, "completed", 0)
 	for range 5 {
-		require.False(t, g.say(g.first, "completed", 1)[0].released(), "the ack counts once")
+		require.False(t, g.say(g.first, "completed", 1)[0].released(), "repeated acks must count once")
 	}
 	twice := append(g.first.ack("completed", 1), g.first.ack("completed", 1, 2)...)
 	for _, one := range g.ackBatch("", twice...).ok(http.StatusOK) {
@@ -255,24 +255,24 @@ func scenario11(t *testing.T, s *server) {
 func scenario12(t *testing.T, s *server) {
 	g := given(t, s, 5, 5, nil)
 	g.say(g.first, "completed", 3)
-	require.False(t, g.say(g.first, "completed", 1)[0].released(), "the ack changes nothing")
-	require.False(t, g.say(g.first, "failed", 0)[0].released(), "a failed ack of a completed message changes nothing")
+	require.False(t, g.say(g.first, "completed", 1)[0].released(), "an ack of a completed message must change nothing")
+	require.False(t, g.say(g.first, "failed", 0)[0].released(), "a failed ack of a completed message must change nothing")
 	g.say(g.first, "retry", 4)
-	require.Equal(t, []string{"m5"}, g.take(5).ids(), "the cursor did not move back")
+	require.Equal(t, []string{"m5"}, g.take(5).ids(), "the cursor must not move back")
 }
 
 func scenario13(t *testing.T, s *server) {
 	g := given(t, s, 5, 5, nil)
 	all := []string{"m1", "m2", "m3", "m4", "m5"}
 	a := g.pop(g.queue, "batch=5&consumerGroup=A").ok(http.StatusOK)
-	require.Equal(t, all, a.ids(), "the lease of another group does not matter")
+	require.Equal(t, all, a.ids(), "the lease of another group must not matter")
 	for _, one := range g.ackBatch("A", a.ack("completed")...).ok(http.StatusOK) {
 		require.True(t, one.Success, one.reason())
 	}
 	b := g.pop(g.queue, "batch=5&consumerGroup=B").ok(http.StatusOK)
 	require.Equal(t, all, b.ids())
 	for _, one := range g.ackBatch("A", b.ack("completed")...).ok(http.StatusOK) {
-		require.Equal(t, leaseGone, one.reason(), "a lease is not valid for another group")
+		require.Equal(t, leaseGone, one.reason(), "a lease must not be valid for another group")
 	}
 	require.Empty(t, g.popIDs(g.queue, "consumerGroup=A"))
 	require.True(t, g.ackBatch("B", b.ack("completed")...).ok(http.StatusOK)[4].released())
@@ -288,7 +288,7 @@ func scenario14(t *testing.T, s *server) {
 	require.Equal(t, 2, d.PartitionsClaimed)
 	places := map[string][]int{}
 	for i, m := range d.Messages {
-		require.Equal(t, d.LeaseID, m.LeaseID, "one lease for all")
+		require.Equal(t, d.LeaseID, m.LeaseID, "all partitions must have the same lease")
 		places[m.Partition] = append(places[m.Partition], i)
 	}
 	require.Len(t, places["p1"], 3)
@@ -299,7 +299,7 @@ func scenario14(t *testing.T, s *server) {
 	c.pushIDs(queue, "p1", "a4")
 	c.pushIDs(queue, "p2", "b3")
 	second := c.pop(queue, "batch=5&partitions=2").ok(http.StatusOK)
-	require.Equal(t, []string{"a4"}, second.ids(), "p1 is not leased, p2 is")
+	require.Equal(t, []string{"a4"}, second.ids(), "only p1 may be popped, because p2 is leased")
 
 	extended := c.extend(d.LeaseID, `{"seconds":3600}`).ok(http.StatusOK)
 	var first, other bool
@@ -307,8 +307,8 @@ func scenario14(t *testing.T, s *server) {
 	       bool_or(p.name = 'p2' AND c.lease_until > now() + interval '10 minutes')
 	  FROM belfry.cursor c JOIN belfry.partition p ON p.id = c.partition_id JOIN belfry.queue q ON q.id = p.queue_id
 	 WHERE q.name = $1`, []any{queue}, &first, &other)
-	require.False(t, first, "p1 has a newer lease")
-	require.True(t, other, "p2 is extended to %v", extended.NewExpiresAt)
+	require.False(t, first, "p1 has a newer lease, so the extension must not change it")
+	require.True(t, other, "p2 must be extended to %v", extended.NewExpiresAt)
 
 	require.Equal(t, leaseGone, c.ack(ackItem{TransactionID: "a4", PartitionID: second.PartitionID, LeaseID: d.LeaseID}).body[0].reason())
 	require.True(t, c.ackBatch("", d.ack("completed", places["p2"]...)...).ok(http.StatusOK)[1].released())
@@ -322,10 +322,10 @@ func scenario15(t *testing.T, s *server) {
 	d := c.pop(queue, "batch=2&autoAck=true").ok(http.StatusOK)
 	require.Equal(t, []string{"m1", "m2"}, d.ids())
 	require.Empty(t, d.LeaseID)
-	require.Equal(t, []string{"m3"}, c.popIDs(queue, "batch=5&autoAck=true"), "the messages are consumed, and there is no lease")
+	require.Equal(t, []string{"m3"}, c.popIDs(queue, "batch=5&autoAck=true"), "autoAck must consume the messages and take no lease")
 	require.Empty(t, c.popIDs(queue, ""))
 	after := c.ackBatch("", d.ack("completed")...).ok(http.StatusOK)
-	require.True(t, after[1].Success, "an ack of a consumed message is accepted")
+	require.True(t, after[1].Success, "an ack of a consumed message must be accepted")
 	require.Equal(t, []string{"m1"}, c.popIDs(queue, "consumerGroup=other"))
 }
 
@@ -338,7 +338,7 @@ func scenario16(t *testing.T, s *server) {
 		require.True(t, retried.released())
 		require.False(t, retried.DLQ)
 		d = g.take(5)
-		require.Equal(t, []string{"m2", "m3", "m4", "m5"}, d.ids(), "from the cursor, at once")
+		require.Equal(t, []string{"m2", "m3", "m4", "m5"}, d.ids(), "a retry must make the messages after the cursor available at once")
 	}
-	require.True(t, g.say(d, "failed", 0)[0].DLQ, "the retry limit is 0")
+	require.True(t, g.say(d, "failed", 0)[0].DLQ, "with retryLimit 0 the first failure must make a dead letter")
 }

@@ -29,6 +29,7 @@ import (
 	"github.com/belfry-mq/belfry/pkg/insight/history"
 	"github.com/belfry-mq/belfry/pkg/insight/problem"
 	"github.com/belfry-mq/belfry/pkg/insight/stats"
+	"github.com/belfry-mq/belfry/pkg/insight/totals"
 	"github.com/belfry-mq/belfry/pkg/insight/trace"
 	"github.com/belfry-mq/belfry/pkg/postgres"
 	"github.com/belfry-mq/belfry/pkg/process/events"
@@ -37,35 +38,35 @@ import (
 	"github.com/belfry-mq/belfry/test/pgtest"
 )
 
-// Reasons why a route is not asked for a large answer.
+// These are the reasons for which a route is not tested with a large answer.
 const (
-	delivers    = "the claims of pops reserve: see TestAnswersBeyondTheBudget of pkg/engine/store"
-	figures     = "a fixed number of figures"
-	oneRow      = "one queue, group or switch"
-	stillStream = "each event is written alone, and has a fixed number of figures"
-	embedded    = "a part of the program, which takes no memory of a request"
+	delivers    = "a claim reserves the memory: see TestAnswersBeyondTheBudget of pkg/engine/store"
+	figures     = "the answer has a fixed number of figures"
+	oneRow      = "the answer is about one queue, group or switch"
+	stillStream = "the server writes one event at a time, and an event has a fixed number of figures"
+	embedded    = "the answer is a part of the program, so the request needs no memory for it"
 )
 
-// small are the routes that are not asked for a large answer, with the reason.
+// small maps the routes that are not tested with a large answer to the reason.
 var small = map[string]string{
 	"GET /livez": figures, "HEAD /livez": figures, "GET /readyz": figures, "HEAD /readyz": figures, "GET /health": figures, "HEAD /health": figures,
-	"GET /metrics": figures, "GET /metrics/prometheus": "it counts, and is given when the memory is used up",
+	"GET /metrics": figures, "GET /metrics/prometheus": "metrics must be readable even when no memory is left",
 	"GET /openapi.json": embedded, "GET /api/v1/whoami": oneRow,
 	"GET /api/v1/pop": delivers, "GET /api/v1/pop/queue/:queue": delivers, "GET /api/v1/pop/queue/:queue/partition/:partition": delivers,
 	"GET /api/v1/sse/queue/:queue": delivers, "GET /api/v1/events": stillStream,
-	"GET /api/v1/explain": "at most 20 partitions and 20 reasons", "GET /api/v1/status/dispatcher": figures, "GET /api/v1/status/sweeps": figures,
+	"GET /api/v1/explain": "the answer has at most 20 partitions and 20 reasons", "GET /api/v1/status/dispatcher": figures, "GET /api/v1/status/sweeps": figures,
 	"GET /api/v1/system/shared-state": figures, "GET /internal/api/shared-state/stats": figures, "GET /internal/api/inter-instance/stats": figures,
-	"GET /api/v1/migration/status": figures, "GET /api/v1/doctor": "it has a session of its own, and findings with at most 20 names",
+	"GET /api/v1/migration/status": figures, "GET /api/v1/doctor": "the doctor uses its own session, and a finding has at most 20 names",
 	"GET /api/v1/system/maintenance": oneRow, "GET /api/v1/system/maintenance/pop": oneRow, "GET /api/v1/status/buffers": oneRow,
-	"GET /api/v1/system/maintenance/rejected":               "it reads a file: see TestRejectionsFitIntoMemory of pkg/engine/spool",
-	"GET /api/v1/resources/overview":                        figures,
+	"GET /api/v1/system/maintenance/rejected": "it reads a file: see TestRejectionsFitIntoMemory of pkg/engine/spool",
+	"GET /api/v1/resources/overview":          figures, "GET /api/v1/totals": figures,
 	"GET /api/v1/consumer-groups/:group/queues/:queue/seek": oneRow,
 	"GET /api/v1/analytics/system-metrics":                  figures, "GET /api/v1/analytics/postgres-stats": figures, "GET /api/v1/analytics/retention": figures,
 	"GET /api/v1/analytics/queue-parked-replicas": oneRow, "GET /api/v1/status/analytics": figures,
-	"GET /": embedded, "HEAD /": embedded, "GET /ui": embedded, "HEAD /ui": embedded, "HEAD /ui/*": "as GET",
+	"GET /": embedded, "HEAD /": embedded, "GET /ui": embedded, "HEAD /ui": embedded, "HEAD /ui/*": "the same as GET /ui/*",
 }
 
-// largeAnswers are what makes the answers of routes large. Others get limit=1000.
+// largeAnswers maps routes to the query, body or path that makes the answer large. Other routes get limit=1000.
 var largeAnswers = map[string]string{
 	"GET /api/v1/analytics/worker-metrics": "?",
 	"GET /api/v1/consumer-groups/:group":   "?",
@@ -77,7 +78,7 @@ var largeAnswers = map[string]string{
 	"GET /api/v1/consumer-groups/lagging":  "?minLagSeconds=0",
 }
 
-// fixedID is the id of each row that a path names.
+// fixedID is the id of each row that a path or a body names.
 const fixedID = "01890000-0000-7000-8000-000000000001"
 
 // fillLarge makes each list of the API large.
@@ -118,11 +119,11 @@ var fillLarge = []string{
 	`INSERT INTO belfry.attachment (target, queue, events, key, payload, strict)
 	 SELECT 'belfry.queue'::regclass, n || repeat('x', 200), '{insert}', '{}', 'row', false FROM generate_series(1, 1000) n`,
 	`INSERT INTO belfry.history
-	 SELECT date_trunc('minute', now()) - m * interval '1 minute', 1, '` + fixedID + `', 'q' || q || repeat('"', 240), 'g', 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, '{}', 1
+	 SELECT date_trunc('minute', now()) - m * interval '1 minute', 1, '` + fixedID + `', 'q' || q || repeat('"', 240), 'g', 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, '{}', 1
 	   FROM generate_series(1, 150) q, generate_series(1, 60) m`,
 }
 
-// onLargeTables serves the API on a database with large lists. The pops and pushes are fakes.
+// onLargeTables serves the API on a database with large lists. Pops and pushes use fakes.
 func onLargeTables(t *testing.T, edit func(cfg *httpapi.Config)) *httpapi.Server {
 	t.Helper()
 	cfg := postgres.DefaultConfig()
@@ -137,14 +138,15 @@ func onLargeTables(t *testing.T, edit func(cfg *httpapi.Config)) *httpapi.Server
 	var s *httpapi.Server
 	s, _ = apitest.Server(&apitest.Fakes{}, func(cfg *httpapi.Config, deps *httpapi.Deps) {
 		edit(cfg)
-		log, all, groups := zap.NewNop(), stats.New(pool), stats.NewGroups(pool, time.Minute)
+		log, all, groups := zap.NewNop(), stats.New(pool), stats.NewGroups(pool)
 		deps.DeadLetters, deps.Traces = deadletter.New(pool, nil, &events.Bus{}, log), trace.New(pool, nil, "")
 		deps.Resources, deps.Queues, deps.Live, deps.GroupReader, deps.Progress = all, all, all, groups, groups
+		deps.Totals = totals.New(pool, problem.DefaultConfig().LateAfter)
 		deps.Problems, deps.Explainer, deps.Streams, deps.Audit = problem.New(pool, problem.DefaultConfig()), explain.New(pool, 0), streams.New(pool), audit.NewLog(pool, log)
 		deps.Owners = struct {
 			*catalog.Owners
 			*store.Store
-		}{Owners: catalog.NewOwners(pool)} // without grants nobody asks for the queue of a partition
+		}{Owners: catalog.NewOwners(pool)} // without grants no code asks for the queue of a partition
 		deps.Attachments, deps.Rejections, deps.History = attach.NewLister(pool), inbox.NewRejections(pool), history.NewReader(pool, nil, nil)
 		api := http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { s.Handler().ServeHTTP(w, r) })
 		deps.Dashboard, err = dashboard.New(dashboard.DefaultConfig(), dashboard.Deps{API: api, Changes: &source.Changes{}, Log: log})
@@ -153,7 +155,7 @@ func onLargeTables(t *testing.T, edit func(cfg *httpapi.Config)) *httpapi.Server
 	return s
 }
 
-// reserving notes how much memory was reserved when an answer began.
+// reserving records how much memory was reserved when the answer began.
 type reserving struct {
 	*httptest.ResponseRecorder
 	budget *inflight.Budget
@@ -167,8 +169,8 @@ func (w *reserving) Write(p []byte) (int, error) {
 	return w.ResponseRecorder.Write(p)
 }
 
-// Each route of the table reserves memory before it answers with more than 64 KiB, and answers 503 if the memory is used
-// up. A route that is not asked for a large answer is in the list small, with the reason.
+// TestEveryLargeAnswerIsReserved checks each route. A route must reserve memory before it sends an answer of more than 64
+// KiB. If no memory is left, it must answer 503. The map small has the exceptions.
 func TestEveryLargeAnswerIsReserved(t *testing.T) {
 	t.Parallel()
 	s := onLargeTables(t, func(*httpapi.Config) {})
@@ -204,7 +206,7 @@ func TestEveryLargeAnswerIsReserved(t *testing.T) {
 			}
 			continue
 		case !large && route.Method != http.MethodGet:
-			continue // it changes state: its answer names what its body, which counts, names
+			continue // a route that changes state: the reservation of its body covers its answer
 		case large:
 			walked++
 		}
@@ -213,9 +215,9 @@ func TestEveryLargeAnswerIsReserved(t *testing.T) {
 			defer full.End()
 			got := ask(route)
 			require.Equal(t, http.StatusOK, got.Code, "%.300s", got.Body)
-			require.Greater(t, got.Body.Len(), inflight.FreeAnswer, "the test does not make the answer large: %.300s", got.Body)
-			require.GreaterOrEqual(t, got.begun, int64(got.Body.Len()), "the answer was not reserved before it began")
-			require.Zero(t, s.Inflight().Used(), "the memory comes back")
+			require.Greater(t, got.Body.Len(), inflight.FreeAnswer, "the test data must make the answer large: %.300s", got.Body)
+			require.GreaterOrEqual(t, got.begun, int64(got.Body.Len()), "the memory of the answer must be reserved before the answer begins")
+			require.Zero(t, s.Inflight().Used(), "the memory must be released after the answer")
 
 			full.Cover(math.MaxInt32)
 			refused := ask(route)
@@ -224,7 +226,7 @@ func TestEveryLargeAnswerIsReserved(t *testing.T) {
 			require.Contains(t, refused.Body.String(), "http.max_inflight_bytes")
 		})
 	}
-	for path, body := range map[string]string{ // the body counts already, so these answers are not refused
+	for path, body := range map[string]string{ // the reservation of the body covers these answers, so they are not refused
 		"/api/v1/push":      `{"items":[` + strings.Repeat(`{"queue":"q","payload":1},`, 999) + `{"queue":"q","payload":1}]}`,
 		"/api/v1/ack/batch": `{"acknowledgments":[` + strings.Repeat(`{"transactionId":"t","partitionId":"p"},`, 999) + `{"transactionId":"t","partitionId":"p"}]}`,
 	} {
@@ -234,11 +236,11 @@ func TestEveryLargeAnswerIsReserved(t *testing.T) {
 		require.Greater(t, w.Body.Len(), inflight.FreeAnswer)
 		require.GreaterOrEqual(t, w.begun, int64(len(body)*inflight.BodyCopies+w.Body.Len()), path)
 	}
-	require.Equal(t, len(small)+len(largeAnswers), walked, "the lists name routes that do not exist")
+	require.Equal(t, len(small)+len(largeAnswers), walked, "small and largeAnswers must name only existing routes")
 }
 
-// A page of large rows ends after http.max_response_bytes, and says where to go on: with its cursor, or with its limit as
-// the next offset. No row is left out, and none is listed twice.
+// A page of large rows ends after http.max_response_bytes. The next page starts at the cursor of the answer, or at the old
+// offset plus the limit in the answer. The pages together must list each row exactly once.
 func TestLargeRowsArePagedByBytes(t *testing.T) {
 	t.Parallel()
 	const most, rows, row = 1 << 20, 50, 100_000
@@ -251,7 +253,7 @@ func TestLargeRowsArePagedByBytes(t *testing.T) {
 	} {
 		for _, byOffset := range []bool{false, true} {
 			if byOffset && strings.HasSuffix(path, "summary") || strings.HasSuffix(path, "t1") {
-				continue // they have no offset
+				continue // these lists have no offset
 			}
 			seen, query := map[string]bool{}, url.Values{"limit": {"1000"}}
 			for pages := 1; ; pages++ {

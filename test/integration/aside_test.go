@@ -37,7 +37,7 @@ type retried struct {
 	More               bool
 }
 
-// plantRejected adds a rejected row for each code, with the ids 1001 and more.
+// plantRejected adds a rejected row for each code. The ids start at 1001.
 func (c client) plantRejected(queue, payload string, codes ...string) {
 	c.t.Helper()
 	var n int
@@ -49,8 +49,8 @@ func (c client) plantRejected(queue, payload string, codes ...string) {
 	}
 }
 
-// A row that the sequencer rejects is listed with its reason. After a retry a consumer receives it.
-func TestRejectedRowsComeBack(t *testing.T) {
+// The API must list a row that the sequencer rejected, with the reason. After a retry, a consumer must receive it.
+func TestRejectedRowsCanBeRetried(t *testing.T) {
 	t.Parallel()
 	c := start(t).client(t)
 	c.configure("small", map[string]any{"maxSize": 1}).ok(http.StatusOK)
@@ -62,7 +62,7 @@ func TestRejectedRowsComeBack(t *testing.T) {
 	until(t, "two rows are rejected", func() bool { return len(list("").Rows) == 2 })
 	rows := list("queue=small&code=queue_full&limit=1")
 	require.Len(t, rows.Rows, 1)
-	require.Equal(t, "3 3", *rows.Rows[0].TransactionID+" "+*rows.Rows[0].Excerpt, "the newest first")
+	require.Equal(t, "3 3", *rows.Rows[0].TransactionID+" "+*rows.Rows[0].Excerpt, "the newest row must be the first")
 	require.Contains(t, rows.Rows[0].Reason, "maxSize")
 	second := list("queue=small&limit=1&cursor=" + *rows.Pagination.Next).Rows
 	require.Equal(t, "2", *second[0].TransactionID)
@@ -74,8 +74,8 @@ func TestRejectedRowsComeBack(t *testing.T) {
 	}
 	one := fmt.Sprintf(`{"id":%q,"queue":"small"}`, second[0].ID)
 	require.Equal(t, retried{Retried: 1}, retry(one))
-	require.Equal(t, retried{}, retry(one), "it is no longer there")
-	until(t, "the rows are stored", func() (stored bool) { // an instance knows the new option a moment later
+	require.Equal(t, retried{}, retry(one), "a second retry must find no row")
+	until(t, "the rows are stored", func() (stored bool) { // the instance learns the new option a moment later
 		retry(`{"all":true}`)
 		c.scan(t, `SELECT count(*) = 3 FROM belfry.message`, nil, &stored)
 		return stored
@@ -113,8 +113,8 @@ type summary struct {
 	Pagination struct{ Next *string }
 }
 
-// A streamed redrive reports its progress at its rate, stops with its connection, and continues with the same request.
-// The audit has how many were redriven.
+// A streamed redrive must report progress, keep its rate, and stop when the client disconnects. The same request must
+// continue it. The audit must have the number of redriven dead letters.
 func TestARedriveWithProgressStopsWithItsConnection(t *testing.T) {
 	t.Parallel()
 	c := start(t).client(t)
@@ -135,11 +135,11 @@ func TestARedriveWithProgressStopsWithItsConnection(t *testing.T) {
 	redrive := c.openStream(t, post("/api/v1/dlq/redrive/stream", `{"queue":"q","consumerGroup":"g","all":true,"rate":2}`))
 	redrive.until("progress", `{"matched":50,"redriven":2,"skipped":0,"remaining":48}`)
 	redrive.until("progress", `"redriven":4`)
-	require.Greater(t, time.Since(began), 900*time.Millisecond, "the rate")
+	require.Greater(t, time.Since(began), 900*time.Millisecond, "the redrive must keep its rate")
 	redrive.close()
 	redrive.untilEnd()
 	var entry auditEntry
-	until(t, "the redrive has ended", func() bool {
+	until(t, "the audit entry says that the redrive was canceled", func() bool {
 		found := c.audit("action=dead_letters.redrive").Entries
 		entry = found[0]
 		return entry.Result == "canceled"
@@ -148,7 +148,7 @@ func TestARedriveWithProgressStopsWithItsConnection(t *testing.T) {
 	require.NoError(t, json.Unmarshal(entry.Counts, &counts))
 	require.GreaterOrEqual(t, counts.DeadLetters, 4)
 	require.Less(t, counts.DeadLetters, 50)
-	require.Equal(t, 50-counts.DeadLetters, c.dlq("queue=q").Total, "the rest stays")
+	require.Equal(t, 50-counts.DeadLetters, c.dlq("queue=q").Total, "the remaining dead letters must stay")
 
 	all := c.openStream(t, post("/api/v1/dlq/redrive/stream", `{"queue":"q","consumerGroup":"g","all":true}`))
 	all.until("closing", fmt.Sprintf(`{"matched":%d,"redriven":%[1]d,"skipped":0,"remaining":0,"reason":"done"}`, 50-counts.DeadLetters))
@@ -156,7 +156,7 @@ func TestARedriveWithProgressStopsWithItsConnection(t *testing.T) {
 	require.Zero(t, c.dlq("queue=q").Total)
 }
 
-// asideProbes adds the probes of the routes for messages that no consumer receives.
+// asideProbes adds the probes of the routes about dead letters, attachments and rejected rows.
 func asideProbes(o place, probes map[string][]call) map[string][]call {
 	maps.Copy(probes, map[string][]call{
 		"GET /api/v1/dlq":    {get("/api/v1/dlq"), get("/api/v1/dlq?queue=" + o.queue), get("/api/v1/dlq?consumerGroup=" + o.group)},
@@ -173,7 +173,7 @@ func asideProbes(o place, probes map[string][]call) map[string][]call {
 	return probes
 }
 
-// fillAside adds a rejected row and an attached table to a place.
+// fillAside adds a rejected row and an attached table to the queue of a place.
 func (s tenancy) fillAside(o *place) {
 	s.t.Helper()
 	s.plantRejected(o.queue, "", "queue_full")

@@ -10,7 +10,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// canary is in payloads and in error texts, and must never be in the audit.
+// canary is a text in payloads and error texts. The audit must never contain it.
 const canary = "canary-5c1f"
 
 type auditEntry struct {
@@ -31,14 +31,14 @@ func (c client) audit(query string) auditPage {
 	return ask[auditPage](c, get("/api/v1/audit?"+query)).ok(http.StatusOK)
 }
 
-// change is a request of an operator, and its entry in the audit.
+// change is a request of an operator, with the expected status and audit entry.
 type change struct {
 	call
 	status int
 	want   auditEntry
 }
 
-// on returns an expected entry.
+// on returns an expected entry of a successful request.
 func on(action, queue, partition, group, transaction, parameters, counts string) auditEntry {
 	return auditEntry{
 		Action: action, Queue: queue, Partition: partition, ConsumerGroup: group, TransactionID: transaction,
@@ -46,14 +46,14 @@ func on(action, queue, partition, group, transaction, parameters, counts string)
 	}
 }
 
-// failed is the entry of a request that failed.
+// failed turns an expected entry into the entry of a failed request.
 func (e auditEntry) failed(code string) auditEntry {
 	e.Result, e.Counts = code, json.RawMessage("{}")
 	return e
 }
 
-// operated fills queue q with the messages m1 to m4 in partition p, which are dead letters of group g, and m5, which waits. It
-// returns the id of the partition.
+// operated prepares the queue q. In partition p, the messages m1 to m4 are dead letters of group g, and m5 waits. Three
+// rows of the inbox are rejected. operated returns the id of the partition.
 func (c client) operated() (partitionID string) {
 	c.t.Helper()
 	payload := json.RawMessage(`{"secret":"` + canary + `"}`)
@@ -67,7 +67,7 @@ func (c client) operated() (partitionID string) {
 	return c.dlq("queue=q").Messages[0].PartitionID
 }
 
-// changes is at least one request for each route of the audit.
+// changes returns at least one request for each audited route.
 func changes(partitionID string) []change {
 	const ok, missing = http.StatusOK, http.StatusNotFound
 	message, group := "/api/v1/messages/"+partitionID+"/", groupsPath+"/g"
@@ -123,7 +123,8 @@ func changes(partitionID string) []change {
 	}
 }
 
-// Each change of an operator is exactly one entry. Requests of clients, dry runs and requests with status 400 are none.
+// Each change of an operator must make exactly one entry. Requests of producers and consumers, dry runs and requests with
+// status 400 must make no entry.
 func TestEachChangeOfAnOperatorIsAudited(t *testing.T) {
 	t.Parallel()
 	c := start(t).client(t)
@@ -143,7 +144,7 @@ func TestEachChangeOfAnOperatorIsAudited(t *testing.T) {
 	}
 
 	first := c.audit("").Entries
-	require.Len(t, first, 1, "only the configuration")
+	require.Len(t, first, 1, "only the configuration may have an entry")
 	require.Contains(t, string(first[0].Parameters), `"leaseTime":77`)
 	first[0].Parameters = nil
 	want := on("queue.configure", "q", "", "", "", "", `{"queues":1}`)
@@ -163,15 +164,15 @@ func TestEachChangeOfAnOperatorIsAudited(t *testing.T) {
 		want.RequestID = reply.Header.Get("X-Request-Id")
 		require.Equal(t, want, got, what)
 	}
-	require.Len(t, c.audit("").Entries, 1+len(all), "one entry for each change")
+	require.Len(t, c.audit("").Entries, 1+len(all), "each change must have one entry")
 
 	var dump string
 	c.scan(t, "SELECT string_agg(a::text, ' ') FROM belfry.audit a", nil, &dump)
-	require.NotContains(t, dump, canary, "neither a payload nor the text of an error")
+	require.NotContains(t, dump, canary, "the audit must contain no payload and no error text")
 	auditIsFiltered(t, c)
 }
 
-// auditIsFiltered reads the entries of TestEachChangeOfAnOperatorIsAudited by filters and pages.
+// auditIsFiltered reads the entries of TestEachChangeOfAnOperatorIsAudited with filters and in pages.
 func auditIsFiltered(t *testing.T, c client) {
 	t.Helper()
 	all := c.audit("").Entries
@@ -210,7 +211,7 @@ func auditIsFiltered(t *testing.T, c client) {
 	}
 }
 
-// stateOf is a digest of what the changes change.
+// stateOf is a digest of all data that the changes can change.
 const stateOf = `SELECT md5(concat_ws('|',
 	(SELECT string_agg(concat_ws(',', q.name, q.lease_time, q.deleted_at, q.paused), ';' ORDER BY q.id) FROM belfry.queue q),
 	(SELECT string_agg(concat_ws(',', g.name, g.mode, g.start_at, g.paused), ';' ORDER BY g.id) FROM belfry.consumer_group g),
@@ -221,7 +222,7 @@ const stateOf = `SELECT md5(concat_ws('|',
 	(SELECT string_agg(r.id::text, ';' ORDER BY r.id) FROM belfry.inbox_rejected r),
 	(SELECT string_agg(concat_ws(',', s.name, s.enabled), ';' ORDER BY s.name) FROM belfry.setting s)))`
 
-// A change and its entry are in one transaction: if one of the two fails, neither is stored.
+// A change and its entry are written in one transaction. If one of them fails, neither may be stored.
 func TestAChangeAndItsEntryAreStoredTogether(t *testing.T) {
 	t.Parallel()
 	c := start(t).client(t)
@@ -231,7 +232,7 @@ func TestAChangeAndItsEntryAreStoredTogether(t *testing.T) {
 	c.exec(`CREATE FUNCTION public.refuse() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN RAISE EXCEPTION 'refused' USING ERRCODE = '58000'; END $$`)
 	todo := []call{post("/api/v1/configure", `{"queue":"q","options":{"leaseTime":99}}`)}
 	for _, one := range changes(partitionID) {
-		resumes := one.want.Action == "delivery.resume" // it changes nothing, because nothing is paused
+		resumes := one.want.Action == "delivery.resume" // a resume changes nothing here, because nothing is paused
 		if one.want.Result == "ok" && string(one.want.Counts) != "{}" && !resumes {
 			todo = append(todo, one.call)
 		}
@@ -251,13 +252,13 @@ func TestAChangeAndItsEntryAreStoredTogether(t *testing.T) {
 	refuseAll(0)
 	c.exec(`DROP TRIGGER refuse ON belfry.audit`)
 
-	for _, table := range []string{"queue", "consumer_group", "partition", "cursor", "dead_letter", "message", "setting", "inbox_rejected"} { // fails at the COMMIT
+	for _, table := range []string{"queue", "consumer_group", "partition", "cursor", "dead_letter", "message", "setting", "inbox_rejected"} { // these changes fail at the COMMIT
 		c.exec(`CREATE CONSTRAINT TRIGGER refuse AFTER INSERT OR UPDATE OR DELETE ON belfry.` + table +
 			` DEFERRABLE INITIALLY DEFERRED FOR EACH ROW EXECUTE FUNCTION public.refuse()`)
 	}
 	refuseAll(len(todo))
 	for _, entry := range c.audit("limit=" + fmt.Sprint(len(todo))).Entries {
 		require.Equal(t, "unavailable", entry.Result)
-		require.JSONEq(t, "{}", string(entry.Counts), "%s: nothing was committed", entry.Action)
+		require.JSONEq(t, "{}", string(entry.Counts), "%s: the entry must have no counts, because nothing was committed", entry.Action)
 	}
 }

@@ -12,11 +12,11 @@ import (
 	"github.com/belfry-mq/belfry/test/pgtest"
 )
 
-// sqlConsumer is a consumer in SQL that waits for wakes and does not poll.
+// sqlConsumer is a consumer in SQL. It waits with belfry.await and does not poll.
 type sqlConsumer struct {
 	t    *testing.T
 	conn *pgx.Conn
-	// group is its group. pops counts its pops.
+	// group is the consumer group. pops counts the calls of pop.
 	group string
 	pops  int
 }
@@ -26,7 +26,7 @@ func newSQLConsumer(t *testing.T, dsn, group string) *sqlConsumer {
 	return &sqlConsumer{t: t, conn: producer(t, dsn), group: group}
 }
 
-// pop takes and acknowledges one message in a transaction. If it finds no message, it asks for a wake.
+// pop pops and acknowledges one message in a transaction. If there is no message, it calls belfry.await.
 func (s *sqlConsumer) pop(queue string) (id string, ok bool) {
 	s.t.Helper()
 	s.pops++
@@ -46,7 +46,7 @@ func (s *sqlConsumer) pop(queue string) (id string, ok bool) {
 	return id, acked == 1
 }
 
-// sleep waits for the wake.
+// waitForWake waits for a notification of an instance.
 func (s *sqlConsumer) waitForWake() *pgconn.Notification {
 	s.t.Helper()
 	ctx, cancel := context.WithTimeout(s.t.Context(), patience)
@@ -56,7 +56,7 @@ func (s *sqlConsumer) waitForWake() *pgconn.Notification {
 	return wake
 }
 
-// next waits for a message.
+// next waits for a message and returns its transaction id.
 func (s *sqlConsumer) next(queue string) string {
 	s.t.Helper()
 	for {
@@ -67,7 +67,7 @@ func (s *sqlConsumer) next(queue string) string {
 	}
 }
 
-// drained pops nothing and asks for a wake.
+// drained pops, requires that there is no message, and so calls belfry.await.
 func (s *sqlConsumer) drained(queue string) {
 	s.t.Helper()
 	_, ok := s.pop(queue)
@@ -80,7 +80,7 @@ func TestAConsumerInSQLWaitsWithoutPolling(t *testing.T) {
 	s.untilProven(t, 0)
 	c, consumer, other := s.client(t), newSQLConsumer(t, s.dsn, "g"), producer(t, s.dsn)
 
-	consumer.drained("q") // the queue does not exist
+	consumer.drained("q") // the queue does not exist yet
 	c.pushIDs("q", "", "first")
 	consumer.waitForWake()
 	require.Equal(t, "first", consumer.next("q"))
@@ -97,7 +97,7 @@ func TestAConsumerInSQLWaitsWithoutPolling(t *testing.T) {
 	} {
 		for _, id := range []string{"one", "two"} {
 			consumer.drained("q")
-			until(t, "the cursor sleeps", func() (asleep bool) {
+			until(t, "ready_at of the cursor is NULL", func() (asleep bool) {
 				s.scan(t, `SELECT count(ready_at) = 0 FROM belfry.cursor`, nil, &asleep)
 				return asleep
 			})
@@ -109,11 +109,11 @@ func TestAConsumerInSQLWaitsWithoutPolling(t *testing.T) {
 			execute(t, other, `DELETE FROM belfry.message`) // the next message may have the same id
 		}
 	}
-	require.LessOrEqual(t, unnecessary, 2, "unnecessary wakes: the message may have been leased for a moment")
+	require.LessOrEqual(t, unnecessary, 2, "too many wakes without a message (2 are allowed: the message may have been leased for a moment)")
 }
 
-// The push arrives while the drained cursor is still marked ready, so that nothing is announced, or between the pop and
-// the request for a wake, or at another instance.
+// The push may happen while the drained cursor is still marked ready, or between the pop and belfry.await, or at another
+// instance. The consumer must be woken in each case.
 func TestAConsumerInSQLIsWokenWheneverThePushHappens(t *testing.T) {
 	t.Parallel()
 	dsn := pgtest.Database(t)
@@ -137,25 +137,26 @@ func TestAConsumerInSQLIsWokenWheneverThePushHappens(t *testing.T) {
 	}
 }
 
-// Nothing is announced while another consumer has the message, and nothing when that consumer rolls back.
+// Another consumer holds the message and then rolls back. Neither sends a notification. The waiting consumer must still get
+// the message.
 func TestAConsumerInSQLIsWokenAfterARollback(t *testing.T) {
 	t.Parallel()
 	s := start(t, proven)
 	s.untilProven(t, 0)
 	c, consumer := s.client(t), newSQLConsumer(t, s.dsn, "__QUEUE_MODE__")
 	c.pushIDs("q", "", "before")
-	require.Equal(t, "before", consumer.next("q")) // the group exists
+	require.Equal(t, "before", consumer.next("q")) // now the group exists
 	c.pushIDs("q", "", "m")
 	tx := s.openPop(t, "q")
 	consumer.drained("q")
-	consumer.waitForWake() // the message seems to be there
+	consumer.waitForWake() // the instance sees the message, but not that another session holds it
 	consumer.drained("q")
 	require.NoError(t, tx.Rollback(t.Context()))
 	require.Equal(t, "m", consumer.next("q"))
 }
 
-// Requests for wakes are repeated when an instance starts after a time without instances.
-func TestAConsumerInSQLOutlivesEveryInstance(t *testing.T) {
+// If all instances stop and a new one starts, it tells the waiting SQL sessions to call belfry.await again.
+func TestAConsumerInSQLSurvivesARestartOfAllInstances(t *testing.T) {
 	t.Parallel()
 	dsn := pgtest.Database(t)
 	one, two := startOn(t, dsn, proven), startOn(t, dsn, proven)
@@ -167,12 +168,12 @@ func TestAConsumerInSQLOutlivesEveryInstance(t *testing.T) {
 	consumer.drained("q")
 	require.NoError(t, one.stop(t))
 	two.client(t).pushIDs("q", "", "second")
-	require.Equal(t, "second", consumer.next("q"), "the other instance has the request")
+	require.Equal(t, "second", consumer.next("q"), "the other instance must still know the waiting session")
 
 	consumer.drained("q")
 	require.NoError(t, two.stop(t))
 	startOn(t, dsn, proven)
-	for consumer.waitForWake().Channel != "belfry_again" { // both instances announced the message before
+	for consumer.waitForWake().Channel != "belfry_again" { // skips the wakes that both instances sent before
 	}
 	consumer.drained("q")
 	execute(t, other, `SELECT belfry.push('q', '1', transaction_id => 'third')`)

@@ -9,7 +9,7 @@ import (
 	"github.com/belfry-mq/belfry/pkg/cli/bench"
 )
 
-// The load tool verifies every scenario against a server and leaves nothing behind.
+// The load generator must verify every scenario against a server and leave no queue and no table behind.
 func TestBenchVerifiesTheServer(t *testing.T) {
 	t.Parallel()
 	s := start(t)
@@ -23,9 +23,9 @@ func TestBenchVerifiesTheServer(t *testing.T) {
 	})
 	var left, tables int
 	s.scan(t, `SELECT count(*) FROM belfry.queue WHERE deleted_at IS NULL`, nil, &left)
-	require.Zero(t, left, "the queues are deleted")
+	require.Zero(t, left, "the load generator must delete its queues")
 	s.scan(t, `SELECT count(*) FROM pg_class WHERE relkind = 'r' AND relnamespace = 'public'::regnamespace`, nil, &tables)
-	require.Zero(t, tables, "the tables of the baselines are dropped")
+	require.Zero(t, tables, "the load generator must drop the tables of its baselines")
 }
 
 func benchVerifies(t *testing.T, s *server, scenario string) {

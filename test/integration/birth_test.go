@@ -10,7 +10,8 @@ import (
 	model "github.com/belfry-mq/belfry/pkg/queue"
 )
 
-// looks counts the wakes that made requests look. It leaves out resyncs, which a slow machine may cause.
+// looks returns the number of wakes after which requests probed. It leaves out resyncs, because a slow machine may cause
+// them.
 func (s *server) looks(t *testing.T) (sum float64) {
 	t.Helper()
 	for _, source := range []string{"local", "notify", "handoff", "timer"} {
@@ -21,9 +22,9 @@ func (s *server) looks(t *testing.T) (sum float64) {
 	return sum
 }
 
-// Many requests wait for a queue that does not exist. Its creation wakes as many as there is work for, here
-// and at another instance.
-func TestCreationWakesAsManyAsThereIsWorkFor(t *testing.T) {
+// Many requests wait for a queue that does not exist. The creation of the queue must wake only as many requests as there
+// are messages, at the same instance and at another one.
+func TestCreationWakesOnlyAsManyRequestsAsThereAreMessages(t *testing.T) {
 	t.Parallel()
 	const many, partitions = 150, 5
 	for where, elsewhere := range map[string]bool{"here": false, "elsewhere": true} {
@@ -82,7 +83,7 @@ func TestCreationWakesAsManyAsThereIsWorkFor(t *testing.T) {
 				waitsAt.untilGroupKnows(t, "q")
 				waitsAt.untilParked(t, "q", many-c.want)
 				require.LessOrEqual(t, waitsAt.looks(t)-before, float64(4*(c.want+2)))
-				// The others did not miss the creation.
+				// The other requests must still wait for the created queue.
 				happensAt.client(t).pushIDs("q", "late", "late")
 				<-got
 			})
@@ -97,10 +98,10 @@ func (c client) configureTagged(queue, namespace string) {
 	c.send1(post("/api/v1/configure", body))
 }
 
-// untilGroupKnows waits until the group without a name exists in the queue: a request has looked.
+// untilGroupKnows waits until the default group exists in the queue. A request creates it when it probes.
 func (s *server) untilGroupKnows(t *testing.T, queue string) {
 	t.Helper()
-	until(t, "a request has looked", func() (exists bool) {
+	until(t, "a request has created the group", func() (exists bool) {
 		s.scan(t, `SELECT EXISTS (SELECT 1 FROM belfry.consumer_group g JOIN belfry.queue q ON q.id = g.queue_id
 			WHERE q.name = $1 AND g.name = $2)`, []any{queue, model.DefaultGroup}, &exists)
 		return exists

@@ -7,8 +7,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// PATCH changes what its body names and nothing else, and creates no queue.
-func TestPatchChangesOnlyWhatItNames(t *testing.T) {
+// PATCH must change only the settings that its body names, and must not create a queue.
+func TestPatchChangesOnlySettingsInItsBody(t *testing.T) {
 	t.Parallel()
 	c := start(t, proven).client(t)
 	patch := func(queue, body string) call {
@@ -26,7 +26,7 @@ func TestPatchChangesOnlyWhatItNames(t *testing.T) {
 	require.Equal(t, []string{"options.leasetime is unknown and was dropped: did you mean leaseTime?"}, now.Warnings)
 	now = ask[changed](c, patch("q", `{"task":"","namespace":null}`)).ok(http.StatusOK)
 	require.Equal(t, []any{"shop", "", 60.0}, []any{now.Namespace, now.Task, now.Options["leaseTime"]})
-	ask[any](c.loose(), patch("q", `{"leaseTime":1}`)).refused("leaseTime is unknown: a change names namespace, task or options")
+	ask[any](c.loose(), patch("q", `{"leaseTime":1}`)).refused("leaseTime is unknown: send namespace, task or options")
 	ask[any](c, patch("none", `{"options":{}}`)).ok(http.StatusNotFound)
 	ask[any](c, get("/api/v1/resources/queues/none")).ok(http.StatusNotFound)
 }

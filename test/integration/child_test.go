@@ -10,13 +10,13 @@ import (
 	"github.com/belfry-mq/belfry/test/bench/rig"
 )
 
-// child is a server in its own process, which tests can kill. It notices silence as soonSilent does.
+// child is a server in a separate process, so that tests can kill it. It has the short timeouts that soonSilent sets.
 type child struct {
 	client
 	process *rig.Process
 }
 
-// startChild starts a server on dsn that listens and notifies on listenDSN.
+// startChild starts a child on dsn. The child listens and notifies through listenDSN.
 func startChild(t *testing.T, dsn, listenDSN string) child {
 	t.Helper()
 	return startChildIn(t, dsn, listenDSN, t.TempDir())
@@ -30,7 +30,7 @@ func startChildIn(t *testing.T, dsn, listenDSN, spoolDir string) child {
 	require.NoError(t, err)
 	s := &server{dsn: dsn, http: documented(t, &http.Transport{}), base: strings.TrimSuffix(started.URL("").String(), "/")}
 	t.Cleanup(func() {
-		_ = started.Kill() // it may have ended
+		_ = started.Kill() // the process may have ended already
 		started.Close()
 		s.http.CloseIdleConnections()
 	})

@@ -32,11 +32,11 @@ type terminal struct {
 	t      *testing.T
 	server string
 	token  string
-	// ran are the paths of the commands that ran.
+	// ran has the paths of the commands that were run.
 	ran map[string]bool
 }
 
-// program returns the commands of a new process.
+// program returns a new root command with all commands, as in a new process.
 func program() *cobra.Command {
 	root := &cobra.Command{Use: "belfry", SilenceErrors: true, SilenceUsage: true}
 	root.AddGroup(&cobra.Group{ID: cli.GroupID})
@@ -44,7 +44,7 @@ func program() *cobra.Command {
 	return root
 }
 
-// command returns the command of a line.
+// command returns the command that a command line names.
 func (x *terminal) command(line string) *cobra.Command {
 	x.t.Helper()
 	cmd, _, err := program().Find(strings.Fields(line))
@@ -91,7 +91,8 @@ var volatile = []struct {
 	{regexp.MustCompile(` +`), " "},
 }
 
-// table runs a command and compares its table, with one space between columns and without what differs in each run.
+// table runs a command and compares its table. Columns are separated by one space. Values that differ in each run are
+// replaced.
 func (x *terminal) table(want string, args ...string) {
 	x.t.Helper()
 	code, out, problems := x.run("", args...)
@@ -112,7 +113,7 @@ func (x *terminal) json(args ...string) any {
 	return value
 }
 
-// leaves returns all commands that do something.
+// leaves returns all commands without subcommands.
 func leaves(cmds []*cobra.Command) (all []*cobra.Command) {
 	for _, c := range cmds {
 		if c.HasSubCommands() {
@@ -124,7 +125,7 @@ func leaves(cmds []*cobra.Command) (all []*cobra.Command) {
 	return all
 }
 
-// Each command has a help text, and each flag too.
+// Each command and each flag must have a help text.
 func TestCommandsHaveHelp(t *testing.T) {
 	t.Parallel()
 	for _, c := range leaves(cli.Commands()) {
@@ -133,7 +134,7 @@ func TestCommandsHaveHelp(t *testing.T) {
 	}
 }
 
-// Each command runs once, and its table, its JSON or its exit code is as documented.
+// TestCommands runs each command at least once, and compares its table, JSON or exit code.
 func TestCommands(t *testing.T) {
 	home := t.TempDir()
 	t.Setenv("BELFRY_CONTEXTS", filepath.Join(home, "contexts.yaml"))
@@ -148,12 +149,12 @@ func TestCommands(t *testing.T) {
 			missing = append(missing, path)
 		}
 	}
-	require.Empty(t, missing, "each command has a test")
+	require.Empty(t, missing, "each command must have a test")
 }
 
 func queueCommands(x *terminal) {
 	code, out, _ := x.run("", "pop", "orders")
-	require.Equal(x.t, []any{4, ""}, []any{code, out}, "an empty queue")
+	require.Equal(x.t, []any{4, ""}, []any{code, out}, "an empty queue must give exit code 4 and no output")
 	x.table("QUEUE NAMESPACE TASK OPTIONS\norders shop mail leaseTime=60 ttl=3600", "queue", "configure", "orders", "--namespace", "shop", "--task", "mail",
 		"--option", "retryLimit=0", "--options", `{"leaseTime": 60}`)
 	x.table("QUEUE NAMESPACE TASK OPTIONS\norders shop mail leaseTime=60 priority=7 retryBackoff=2 retryDelayMax=60000 ttl=3600", "queue", "configure", "orders", "--option", "priority=7")
@@ -163,10 +164,11 @@ func queueCommands(x *terminal) {
 	_, _, problems = x.run("", "queue", "configure", "orders", "--option", "retryDelay=1000", "--dry-run")
 	require.Empty(x.t, problems)
 	options, _ := member(x.json("queue", "get", "orders"), "queue", "options").(map[string]any)
-	require.ElementsMatch(x.t, manifest.Options, slices.Collect(maps.Keys(options)), "the options that the server has")
+	require.ElementsMatch(x.t, manifest.Options, slices.Collect(maps.Keys(options)), "manifest.Options must list the options of the server")
 	x.table("QUEUE NAMESPACE TASK PAUSED AGE OPTIONS\norders shop mail no AGE leaseTime=60 priority=7 retryBackoff=2 retryDelayMax=60000 ttl=3600", "queue", "get", "orders")
 	x.table("STATUS QUEUE TRANSACTION-ID MESSAGE-ID\nqueued orders a ID", "push", "orders", `{"id": 1}`, "--transaction-id", "a")
-	x.table("QUEUE PARTITIONS TOTAL PENDING PROCESSING PAUSED AGE\norders 1 1 1 0 no AGE", "queue", "list")
+	_, out, _ = x.run("", "queue", "list", "--sort", "oldest")
+	require.Regexp(x.t, `^QUEUE +PARTITIONS +TOTAL +PENDING +PROCESSING +DEAD +OLDEST-SECONDS +PAUSED +AGE\norders +1 +1 +1 +0 +0 +\d+ +no +\d+`, out)
 	require.Equal(x.t, "orders", member(x.json("queue", "list"), "queues", 0, "name"))
 	x.table("QUEUE PARTITION GROUP PAUSED CHANGED\norders - - yes yes", "queue", "pause", "orders")
 	x.table("QUEUE PARTITION GROUP PAUSED CHANGED\norders - - no yes", "queue", "resume", "orders")
@@ -190,14 +192,14 @@ func queueCommands(x *terminal) {
 	require.Contains(x.t, out, "would delete the queue \"orders\"")
 	code, _, problems = x.run("", "queue", "delete", "orders")
 	require.Equal(x.t, 2, code)
-	require.Contains(x.t, problems, "--yes", "without a terminal nobody can answer")
+	require.Contains(x.t, problems, "--yes", "without a terminal, a deletion must require --yes")
 	x.run("", "queue", "create", "brief")
 	x.table("QUEUE DELETED EXISTED\nbrief yes yes", "queue", "delete", "brief", "--yes")
 	code, _, _ = x.run("", "queue", "purge", "gone", "--if-exists", "--yes")
-	require.Zero(x.t, code, "TestDryRunsCount purges a queue")
+	require.Zero(x.t, code, "purging a missing queue with --if-exists must succeed")
 }
 
-// member follows names and indexes through decoded JSON. A value that is not there is nil.
+// member follows names and indexes through decoded JSON. It returns nil for a missing value.
 func member(value any, path ...any) any {
 	for _, step := range path {
 		switch at := step.(type) {
@@ -234,7 +236,7 @@ func messageCommands(x *terminal) {
 	x.table("LEASE-ID EXPIRES\nID AT", "extend", lease, "--by", "1m")
 	x.table("TRANSACTION-ID SUCCESS LEASE-RELEASED DEAD ERROR\n3 yes yes no -", "ack", partition, "3", "--group", "g", "--lease-id", lease)
 	code, _, _ = x.run("", "ack", partition, "3", "--group", "g", "--lease-id", lease)
-	require.Equal(x.t, 1, code, "a refused acknowledgment")
+	require.Equal(x.t, 1, code, "a refused ack must give exit code 1")
 	x.table("QUEUE PARTITION TRANSACTION-ID STATUS AGE PARTITION-ID\nlines x 3 completed AGE ID\nlines x 1 completed AGE ID", "messages", "list", "--queue", "lines", "--partition", "x")
 	x.table("QUEUE PARTITION TRANSACTION-ID STATUS AGE PAYLOAD\nlines x 3 completed AGE {\"c\":\"x\",\"n\":3}", "messages", "get", partition, "3")
 	x.table("TRANSACTION-ID DELETED MESSAGE\n3 yes Message deleted successfully", "messages", "delete", partition, "3", "--yes")
@@ -246,7 +248,8 @@ func messageCommands(x *terminal) {
 	require.Equal(x.t, 1, code, problems)
 }
 
-// A token that may only look gets exit code 3 from every command that changes something, and no token from all.
+// TestCommandsOfAReadOnlyToken runs each command that changes something. With a read-only token, and without a token, the
+// exit code must be 3.
 func TestCommandsOfAReadOnlyToken(t *testing.T) {
 	t.Parallel()
 	signing := strings.Repeat("s", 32)
@@ -291,7 +294,7 @@ func TestCommandsOfAReadOnlyToken(t *testing.T) {
 	}
 }
 
-// write makes a file and returns its path.
+// write creates a file and returns its path.
 func write(t *testing.T, text string) string {
 	t.Helper()
 	path := filepath.Join(t.TempDir(), "file")
@@ -301,14 +304,14 @@ func write(t *testing.T, text string) string {
 
 func groupCommands(x *terminal) {
 	rows := x.json("group", "list")
-	require.NotEmpty(x.t, rows)
+	require.Equal(x.t, "g", member(rows, "groups", 0, "name"))
 	x.table("QUEUE PARTITION LAG LAG-SECONDS LEASED CONSUMED LAST-CONSUMED\nlines x 0 0 no 2 AGE", "group", "get", "g")
 	require.Equal(x.t, "x", member(x.json("group", "get", "g"), "lines", "partitions", 0, "partition"))
 	x.json("group", "lag", "--min-seconds", "1")
 	x.json("lag", "--min-seconds", "1")
 	x.table("GROUP QUEUE PARTITION MOVED UPDATED\ng lines - 1 -", "group", "seek", "g", "lines", "--to-beginning", "--yes")
 	code, _, _ := x.run("", "group", "seek", "g", "lines", "--yes")
-	require.Equal(x.t, 2, code, "no place is named")
+	require.Equal(x.t, 2, code, "a seek without a target must fail")
 	x.table("GROUP QUEUE PARTITION MOVED UPDATED\ng lines - 1 -", "replay", "lines", "--group", "g", "--to", "1h ago", "--yes")
 	x.table("QUEUE PARTITION GROUP PAUSED CHANGED\nlines - g yes yes", "group", "pause", "g", "lines")
 	require.Equal(x.t, "group_paused", member(x.json("explain", "--queue", "lines", "--partition", "x", "--group", "g"), "code"))
@@ -342,12 +345,12 @@ func deadLetterCommands(x *terminal) {
 }
 
 func operatorCommands(x *terminal) {
-	x.table("MESSAGE\nPop maintenance is on: pops are answered without messages until it ends", "maintenance", "pop-on", "--yes")
+	x.table("MESSAGE\nPop maintenance is on: until it ends, pops return no messages", "maintenance", "pop-on", "--yes")
 	x.table("MESSAGE\nPop maintenance is off", "maintenance", "pop-off")
-	x.table("MESSAGE\nPush maintenance is on: pushes are kept on the disks of the instances until it ends", "maintenance", "push-on", "--yes")
+	x.table("MESSAGE\nPush maintenance is on: the instances keep pushes on their disks until push maintenance ends", "maintenance", "push-on", "--yes")
 	x.table("STATUS QUEUE TRANSACTION-ID MESSAGE-ID\nbuffered kept k -", "push", "kept", "1", "--transaction-id", "k")
 	x.table("PUSH-MAINTENANCE POP-MAINTENANCE BUFFERED REJECTED HEALTHY\nyes no 1 0 yes", "maintenance", "show")
-	x.table("MESSAGE\nPush maintenance is off: the messages on disk are stored now", "maintenance", "push-off")
+	x.table("MESSAGE\nPush maintenance is off: the instances now move the messages from their disks to the database", "maintenance", "push-off")
 	x.table("QUEUE PARTITION TRANSACTION-ID REJECTED REASON", "maintenance", "rejected")
 	x.table("MESSAGES\n0", "maintenance", "retry")
 	x.table("MESSAGES\n0", "maintenance", "discard", "--yes")
@@ -366,11 +369,11 @@ func operatorCommands(x *terminal) {
 	x.json("trace", "message", "5f0c3f0e-63f5-4d2c-8a0b-6a3c6d5a1b11", "none")
 	x.table("NAME SOURCE SINK ID AGE", "streams", "list")
 	code, _, _ = x.run("", "streams", "delete", "5f0c3f0e-63f5-4d2c-8a0b-6a3c6d5a1b11", "--yes")
-	require.Equal(x.t, 1, code, "no query has this id")
+	require.Equal(x.t, 1, code, "deleting a missing query must fail")
 	code, _, _ = x.run("", "top")
-	require.Equal(x.t, 2, code, "no terminal")
+	require.Equal(x.t, 2, code, "top must fail without a terminal")
 	code, _, _ = x.run("", "demo", "--every", "0s")
-	require.Equal(x.t, 2, code, "demo_test.go runs it")
+	require.Equal(x.t, 2, code, "demo must refuse the interval 0s (demo_test.go tests demo)")
 	code, out, _ = x.run("", "cheat")
 	require.Zero(x.t, code)
 	require.Contains(x.t, out, "belfry push orders")

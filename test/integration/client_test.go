@@ -29,7 +29,7 @@ func (c client) loose() client {
 	return c
 }
 
-// answer is a reply with its decoded body, or the text of its error.
+// answer is a reply with its decoded body, or with the text of its error.
 type answer[T any] struct {
 	t *testing.T
 	reply
@@ -84,7 +84,7 @@ func (a answer[T]) ok(status int) T {
 	return a.body
 }
 
-// refused requires a 400 with exactly this text.
+// refused requires status 400 with exactly this error text.
 func (a answer[T]) refused(text string) {
 	a.t.Helper()
 	require.Equal(a.t, http.StatusBadRequest, a.Status, "%.500s", a.Raw)
@@ -111,7 +111,7 @@ func (c client) pop(queue, query string) answer[delivery] {
 	return ask[delivery](c, popCall(queue, query))
 }
 
-// popIDs pops and returns the transaction ids, none for 204.
+// popIDs pops and returns the transaction ids of the messages. For status 204 it returns none.
 func (c client) popIDs(queue, query string) []string {
 	c.t.Helper()
 	got := c.pop(queue, query)
@@ -158,7 +158,7 @@ type pendingCall struct {
 	cancel context.CancelFunc
 }
 
-// begin sends a call in the background. The end of the test aborts it.
+// begin sends a call in the background. The end of the test cancels the call.
 func (c client) begin(what call) *pendingCall {
 	ctx, cancel := context.WithCancel(c.t.Context())
 	b := &pendingCall{t: c.t, done: make(chan struct{}), cancel: cancel}
@@ -181,7 +181,7 @@ func (b *pendingCall) delivery() answer[delivery] {
 	return read[delivery](b.t, b.reply)
 }
 
-// leave aborts the call like a client that disconnects.
+// leave cancels the call, as a client does that disconnects.
 func (b *pendingCall) leave() {
 	b.cancel()
 	<-b.done
@@ -196,19 +196,19 @@ func (c client) untilWaiting(n int) {
 	})
 }
 
-// storedQueue reports whether a queue exists. It reads the tables, because a verb would create or delete one.
+// storedQueue reports whether a queue exists. It reads the table, because a request could create or delete the queue.
 func (c client) storedQueue(name string) (exists bool) {
 	c.t.Helper()
 	c.scan(c.t, `SELECT EXISTS (SELECT 1 FROM belfry.queue WHERE name = $1 AND deleted_at IS NULL)`, []any{name}, &exists)
 	return exists
 }
 
-// putToSleep makes a queue with one unread partition look as after a crash between a commit and its wake: there is a
-// message, but the cursor of the group is not ready.
+// putToSleep puts a queue with one unread partition into the state after a crash between a commit and its wake: the
+// partition has a message, but ready_at of the group's cursor is NULL.
 func (c client) putToSleep(queue, group string) {
 	c.t.Helper()
 	found := c.pop(queue, "consumerGroup="+group)
-	until(c.t, "the cursor is asleep", func() bool { // a late wake may come between
+	until(c.t, "ready_at of the cursor is NULL", func() bool { // a late wake may set ready_at again
 		require.True(c.t, c.ackBatch(group, found.ok(http.StatusOK).ack("retry")...).ok(http.StatusOK)[0].Success)
 		var asleep int
 		c.scan(c.t, `WITH asleep AS (
@@ -223,7 +223,7 @@ func (c client) putToSleep(queue, group string) {
 	})
 }
 
-// metric returns a metric by its name and labels in the Prometheus format, or 0 if it is missing.
+// metric returns the value of a metric with labels in the Prometheus format. It returns 0 if the metric is missing.
 func (s *server) metric(t *testing.T, name string) float64 {
 	t.Helper()
 	got, err := s.send(t.Context(), get("/metrics/prometheus"))

@@ -30,11 +30,11 @@ func fileCommands(x *terminal) {
 	require.Equal(x.t, []any{60.0, 7.0, 4.0}, []any{
 		member(x.json("queue", "get", "orders"), "queue", "options", "leaseTime"), member(x.json("queue", "get", "orders"), "queue", "options", "priority"),
 		member(x.json("queue", "get", "orders"), "queue", "options", "retryLimit"),
-	}, "other options stay")
+	}, "other options must stay")
 	code, out, problems = x.run("queues:\n- name: orders\n", "apply", "-f", "-")
-	require.Equal(x.t, []any{0, "nothing to change\n"}, []any{code, out}, problems, "what the file does not name stays paused")
+	require.Equal(x.t, []any{0, "nothing to change\n"}, []any{code, out}, problems, "a queue must stay paused if the file does not mention the pause")
 	code, _, problems = x.run("", "apply", "-f", "-", "--prune", "--yes")
-	require.Equal(x.t, 2, code, "an empty file deletes nothing")
+	require.Equal(x.t, 2, code, "an empty file must delete nothing")
 	require.Contains(x.t, problems, "would delete every queue")
 	code, _, problems = x.run("queues: [{name: x, options: {leasetime: 1}}]", "apply", "-f", "-")
 	require.Equal(x.t, 2, code)
@@ -43,7 +43,7 @@ func fileCommands(x *terminal) {
 	require.Zero(x.t, code, problems)
 	require.Contains(x.t, out, "delete queue failing\n")
 	code, _, _ = x.run("queues: [{nme: x}]", "apply", "-f", "-")
-	require.Equal(x.t, 2, code, "an unknown key")
+	require.Equal(x.t, 2, code, "an unknown key must be refused")
 }
 
 func contextCommands(x *terminal) {
@@ -72,7 +72,7 @@ func contextCommands(x *terminal) {
 	x.table("NAME SERVER TOKEN CURRENT\nhere http://HOST no yes", "context", "list")
 }
 
-// What a producer writes cannot act on a terminal, and is not lost in any output.
+// A payload must not control the terminal. No output may lose characters of it.
 func TestPayloadsArePrintedSafely(t *testing.T) {
 	t.Parallel()
 	s := start(t)
@@ -85,7 +85,8 @@ func TestPayloadsArePrintedSafely(t *testing.T) {
 	require.Contains(t, out, `data: "\U0001F600 a\e[31mb\fc true"`)
 }
 
-// Lines of a slow pipe are pushed while it is open. An interrupt ends the command, and nothing that was read is lost.
+// Push must send the lines of a slow pipe while the pipe is open. An interrupt ends the command without losing lines that
+// were read.
 func TestPushOfASlowPipe(t *testing.T) {
 	t.Parallel()
 	s := start(t)
@@ -103,7 +104,7 @@ func TestPushOfASlowPipe(t *testing.T) {
 	_, err := io.WriteString(writer, "1\n2\n")
 	require.NoError(t, err)
 	x := &terminal{t: t, server: s.base, ran: map[string]bool{}}
-	for got := 0; got < 2; { // the lines may be pushed one by one
+	for got := 0; got < 2; { // the lines may arrive in two pushes
 		messages, _ := x.json("pop", "slow", "--batch", "9", "--auto-ack", "--wait", "30s").([]any)
 		require.NotEmpty(t, messages)
 		got += len(messages)
@@ -114,8 +115,9 @@ func TestPushOfASlowPipe(t *testing.T) {
 	require.NoError(t, writer.Close())
 }
 
-// Apply changes what its file names, and nothing else: not even what another operator changes after apply has read the queue.
-func TestApplyChangesOnlyWhatTheFileNames(t *testing.T) {
+// Apply must change only the settings that its file names. It must keep a change that another operator makes after apply
+// has read the queue.
+func TestApplyChangesOnlySettingsInTheFile(t *testing.T) {
 	t.Parallel()
 	c := start(t).client(t)
 	operator := goClient(t, c.server)

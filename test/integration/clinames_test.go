@@ -11,7 +11,7 @@ import (
 	"github.com/belfry-mq/belfry/pkg/access/identity"
 )
 
-// newTerminal returns a terminal without contexts, and its server.
+// newTerminal returns a terminal with a new server and without contexts.
 func newTerminal(t *testing.T) *terminal {
 	t.Helper()
 	t.Setenv("BELFRY_CONTEXTS", filepath.Join(t.TempDir(), "contexts.yaml"))
@@ -31,7 +31,7 @@ func (x *terminal) deadLetter(queueName, group string) {
 	require.Zero(x.t, code, problems)
 }
 
-// Without --group, redrive and purge are for all groups, as the runbook says. With a group that does not exist they fail.
+// Without --group, redrive and purge apply to all groups. With a group that does not exist they must fail.
 func TestDeadLettersOfAllGroups(t *testing.T) {
 	x := newTerminal(t)
 	x.run("", "push", "shop", "1", "--transaction-id", "a")
@@ -50,14 +50,15 @@ func TestDeadLettersOfAllGroups(t *testing.T) {
 	}
 	require.EqualValues(t, 1, member(x.json("dlq", "purge", "shop", "--group", "billing", "--transaction-id", "a", "--yes"), "purged"))
 	require.EqualValues(t, 3, member(x.json("dlq", "redrive", "shop", "--all", "--yes"), "redriven"))
-	require.EqualValues(t, 0, member(x.json("dlq", "redrive", "shop", "--all", "--yes"), "matched"), "nothing is left")
+	require.EqualValues(t, 0, member(x.json("dlq", "redrive", "shop", "--all", "--yes"), "matched"), "no dead letter may remain")
 	for _, group := range []string{"billing", "mail"} {
 		require.Len(t, x.json("pop", "shop", "--group", group), 1, group)
 	}
 	require.Len(t, x.json("pop", "shop"), 1)
 }
 
-// --to-queue moves the dead letters of all groups to another queue, once each. A message that two groups gave up arrives once.
+// --to-queue moves the dead letters of all groups to another queue. A message that is a dead letter of two groups must
+// arrive once.
 func TestDeadLettersAreMovedToAnotherQueue(t *testing.T) {
 	x := newTerminal(t)
 	x.run("", "push", "shop", "1", "--transaction-id", "a")
@@ -81,11 +82,11 @@ func TestDeadLettersAreMovedToAnotherQueue(t *testing.T) {
 	require.Equal(t, 4, code)
 }
 
-// missingID is the id of nothing.
+// missingID is an id that no object has.
 const missingID = "5f0c3f0e-63f5-4d2c-8a0b-6a3c6d5a1b11"
 
-// A command for something that does not exist fails, also as a dry run. --if-exists is for scripts.
-func TestCommandsOfWhatDoesNotExist(t *testing.T) {
+// A command for a missing object must fail, also as a dry run. With --if-exists it must succeed.
+func TestCommandsForMissingObjectsFail(t *testing.T) {
 	x := newTerminal(t)
 	x.run("", "push", "shop", "1")
 	for _, line := range []string{
@@ -111,10 +112,10 @@ func TestCommandsOfWhatDoesNotExist(t *testing.T) {
 		}
 	}
 	code, _, _ := x.run("", "pop", "nosuch")
-	require.Equal(t, 4, code, "a consumer may come before the first message")
+	require.Equal(t, 4, code, "a pop of a missing queue must give exit code 4, because the queue may be created later")
 }
 
-// A dry run of a command says what would be, in words and counts, and no request.
+// A dry run must print in words and counts what the command would change. It must not print a request.
 func TestDryRunsCount(t *testing.T) {
 	x := newTerminal(t)
 	x.run("", "push", "shop", "1", "--transaction-id", "a")
@@ -133,10 +134,11 @@ func TestDryRunsCount(t *testing.T) {
 	}
 	x.table("GROUP QUEUE SKIPPED LEASES-ENDED\ng shop 1 0", "queue", "purge", "shop", "--yes")
 	code, _, _ := x.run("", "pop", "shop", "--group", "g")
-	require.Equal(t, 4, code, "nothing is left")
+	require.Equal(t, 4, code, "no message may remain")
 }
 
-// pop says how to acknowledge what it printed, and the line works as it is. It says that it waits.
+// pop must print the command that acknowledges its message. The printed command must work unchanged. While it waits, pop
+// must say so.
 func TestPopPrintsTheAcknowledgment(t *testing.T) {
 	x := newTerminal(t)
 	x.run("", "queue", "configure", "shop", "--namespace", "tea", "--task", "sell")
@@ -152,10 +154,11 @@ func TestPopPrintsTheAcknowledgment(t *testing.T) {
 	code, _, problems := x.run("", append([]string{"ack"}, args...)...)
 	require.Zero(t, code, problems)
 	code, _, _ = x.run("", "pop")
-	require.Equal(t, 2, code, "no queue is named")
+	require.Equal(t, 2, code, "a pop without a queue must fail")
 }
 
-// A list that is empty says on standard error that grants may be the reason, and only then.
+// If a list is empty and the token has grants, the command must print the grants on standard error. Otherwise it must print
+// nothing there.
 func TestAnEmptyListNamesTheGrants(t *testing.T) {
 	t.Parallel()
 	option, made := withSecret(t)
@@ -173,7 +176,7 @@ func TestAnEmptyListNamesTheGrants(t *testing.T) {
 			if grants == nil {
 				require.Empty(t, problems, "%v", args)
 			} else {
-				require.Contains(t, problems, `the token sees only what its grants allow: {"read":["other.*"]`, "%v", args)
+				require.Contains(t, problems, `the token shows only objects that its grants allow: {"read":["other.*"]`, "%v", args)
 			}
 		}
 	}

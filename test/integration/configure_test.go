@@ -10,7 +10,7 @@ import (
 	"github.com/belfry-mq/belfry/config"
 )
 
-// defaultOptions returns the fifteen options of a queue with defaults, as JSON values.
+// defaultOptions returns the fifteen options of a queue that is created without options, as JSON values.
 func defaultOptions() map[string]any {
 	return map[string]any{
 		"leaseTime": 300.0, "retryLimit": 3.0, "delayedProcessing": 0.0, "windowBuffer": 0.0, "encryptionEnabled": false,
@@ -53,7 +53,7 @@ func configureEcho(t *testing.T, c client, queue string) {
 	require.Equal(t, sent, again.Options)
 	require.Equal(t, got.QueueID, again.QueueID)
 	require.Equal(t, got.PartitionID, again.PartitionID)
-	require.Equal(t, got.PartitionID, c.pushIDs(queue, "", "1")[0].PartitionID, "the partition is Default")
+	require.Equal(t, got.PartitionID, c.pushIDs(queue, "", "1")[0].PartitionID, "the partition must be Default")
 }
 
 func TestEncryptionWithoutAKeyFailsClosed(t *testing.T) {
@@ -79,12 +79,12 @@ func configureTags(t *testing.T, c client, queue string) {
 	for _, tags := range []string{``, `,"namespace":null,"task":null`, `,"namespace":7,"task":{}`} {
 		require.Equal(t, "my space", tag(`,"namespace":"my space","task":"é"`).Namespace)
 		bare := tag(tags)
-		require.Empty(t, bare.Namespace+bare.Task, "tags not sent are reset")
+		require.Empty(t, bare.Namespace+bare.Task, "tags that a request does not send must be reset")
 		require.Equal(t, http.StatusNoContent, ask[delivery](c, popTaggedCall("namespace=my+space&consumerGroup=b")).Status)
 	}
 }
 
-// The empty name fits in no path. Its messages are popped by tags.
+// No path can contain the empty name. So its messages are popped by tags.
 func configureEmptyName(t *testing.T, c client, _ string) {
 	got := ask[configured](c, post(configurePath, `{"queue":"","namespace":"empty name"}`)).ok(http.StatusOK)
 	require.Empty(t, got.Queue)
@@ -123,5 +123,5 @@ func TestOperatorDefaults(t *testing.T) {
 	require.Len(t, d.Messages, 2)
 	requireEnd(t, c.extend(d.LeaseID, `{"seconds":1}`).ok(http.StatusOK), 1000*time.Second)
 	require.True(t, c.ack(d.ack("failed", 0)[0]).ok(http.StatusOK)[0].DLQ)
-	require.Equal(t, http.StatusNoContent, c.pop("q", "wait=true").Status, "the default timeout is short")
+	require.Equal(t, http.StatusNoContent, c.pop("q", "wait=true").Status, "the pop must use the configured default timeout")
 }

@@ -17,16 +17,16 @@ import (
 	"github.com/belfry-mq/belfry/test/stopwatch"
 )
 
-// tab is an open page of the dashboard, as assets/live.js keeps it current: each event `change` of the stream reads the
-// page again, and the events during a read are one.
+// tab simulates an open page of the dashboard with the logic of assets/live.js. Each event `change` of the stream makes it
+// read the page again. Events that arrive during a read cause one more read.
 type tab struct {
-	// reads counts the refreshes. shown is the body of the latest.
+	// reads counts the refreshes. shown is the body of the latest refresh.
 	reads atomic.Int64
 	shown atomic.Pointer[string]
 	close func()
 }
 
-// openTab opens a page. The end of t closes it.
+// openTab opens a page. The end of t closes the page.
 func (s *server) openTab(t *testing.T, page string) *tab {
 	t.Helper()
 	body, err := s.readPage(t.Context(), page, "")
@@ -71,7 +71,7 @@ func (s *server) openTab(t *testing.T, page string) *tab {
 
 var sinceInPage = regexp.MustCompile(`data-since="([^"]+)"`)
 
-// readPage reads a page, for the first time or after a change.
+// readPage reads a page. change is the id of the event that caused the read; it is empty for the first read.
 func (s *server) readPage(ctx context.Context, page, change string) (body string, err error) {
 	request, err := http.NewRequestWithContext(ctx, http.MethodGet, s.base+"/ui/"+page, http.NoBody)
 	if err != nil {
@@ -92,8 +92,8 @@ func (s *server) readPage(ctx context.Context, page, change string) (body string
 	return string(text), err
 }
 
-// A figure of an open page moves within a second of the event, whichever instance it happens at. The page itself is read by the
-// machine of the test, so its load comes on top.
+// A figure of an open page must change within a second after an event, at the same instance or at another one. The limit
+// grows with the loading time of the page, because the test machine loads the page.
 func TestAFigureMovesWithinASecond(t *testing.T) {
 	t.Parallel()
 	here := start(t, proven)
@@ -119,23 +119,23 @@ func TestAFigureMovesWithinASecond(t *testing.T) {
 		figure := fmt.Sprintf(`<span class="figure">%d</span>`, pushed)
 		s.client(t).pushIDs("q", "p", fmt.Sprint(pushed))
 		watch := stopwatch.Start(t)
-		until(t, "the figure moves", func() bool {
+		until(t, "the page shows the new figure", func() bool {
 			shown := open.shown.Load()
 			return shown != nil && strings.Contains(*shown, figure)
 		})
-		t.Logf("%s: a figure moved after %s; a load of the page took %s", at, watch.Elapsed(), load)
-		watch.Within(t, time.Second+2*load, "a figure moves after an event at "+at)
+		t.Logf("%s: the figure changed after %s; the page loaded in %s", at, watch.Elapsed(), load)
+		watch.Within(t, time.Second+2*load, "time until the figure changes after an event at "+at)
 	}
 }
 
-// HEAD is answered like GET, without a body. That of the stream ends at once.
+// The dashboard must answer HEAD like GET, but without a body. HEAD of the event stream must end at once.
 func TestTheDashboardAnswersHead(t *testing.T) {
 	t.Parallel()
 	s := start(t)
 	client := &http.Client{CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }}
 	for path, want := range map[string]int{
 		"/": http.StatusSeeOther, "/ui": http.StatusSeeOther, "/ui/": http.StatusOK, "/ui/queues": http.StatusOK, "/ui/live": http.StatusOK,
-		"/ui/assets/style.css": http.StatusOK, "/ui/nothing": http.StatusNotFound,
+		"/ui/assets/any/app.js": http.StatusOK, "/ui/assets/any/style.css": http.StatusNotFound, "/ui/nothing": http.StatusNotFound,
 	} {
 		request, err := http.NewRequestWithContext(t.Context(), http.MethodHead, s.base+path, http.NoBody)
 		require.NoError(t, err)
@@ -146,7 +146,7 @@ func TestTheDashboardAnswersHead(t *testing.T) {
 	}
 }
 
-// A server that stops ends the streams of open pages at once, so they do not delay its stop.
+// A server that stops must end the streams of open pages at once. So open pages do not delay the stop.
 func TestOpenPagesDoNotDelayAStop(t *testing.T) {
 	t.Parallel()
 	s := start(t)
@@ -157,7 +157,7 @@ func TestOpenPagesDoNotDelayAStop(t *testing.T) {
 	}
 	watch := stopwatch.Start(t)
 	require.NoError(t, s.stop(t))
-	watch.Within(t, patience/3, "the stop")
+	watch.Within(t, patience/3, "time of the stop with open pages")
 	for _, one := range streams {
 		one.untilEnd()
 	}

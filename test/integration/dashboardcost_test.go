@@ -19,7 +19,7 @@ import (
 	"github.com/belfry-mq/belfry/test/pgtest"
 )
 
-// ledger counts the statements of a database.
+// ledger counts the statements that run in one database.
 type ledger struct {
 	t        *testing.T
 	admin    *pgx.Conn
@@ -54,12 +54,12 @@ func (l *ledger) statements() (n int, list string) {
 	return n, list
 }
 
-// untilQuiet waits until no statement is made for a second: pages that were just opened are read, and the first one
-// begins to watch the events.
+// untilQuiet waits until no statement has run for a second. Before that, pages that were just opened are read again, and
+// the first page starts to watch the events.
 func (l *ledger) untilQuiet() {
 	l.t.Helper()
 	last, since := -1, time.Now()
-	until(l.t, "no statement is made", func() bool {
+	until(l.t, "no statement runs for a second", func() bool {
 		if n, _ := l.statements(); n != last {
 			last, since = n, time.Now()
 		}
@@ -67,7 +67,7 @@ func (l *ledger) untilQuiet() {
 	})
 }
 
-// withoutTimers makes a server that makes no statement by the clock, so each one is that of a request.
+// withoutTimers configures a server that runs no periodic statements. So each statement belongs to a request.
 func withoutTimers(cfg *config.Config) {
 	proven(cfg)
 	cfg.Listen.CanaryInterval, cfg.Listen.PeerTimeout = time.Hour, 3*time.Hour
@@ -80,7 +80,7 @@ func dashboardPages() []string {
 	return []string{"", "queues", "queue?q=q", "group?q=q&g=g", "messages", "dead", "dispatcher", "history", "system", "producers"}
 }
 
-// While nothing happens, open dashboards cost the database no statement, also after the time in which an answer is kept.
+// While nothing happens, open dashboards must run no statement. The test waits longer than the server caches an answer.
 func TestOpenDashboardsCostAnIdleDatabaseNothing(t *testing.T) {
 	t.Parallel()
 	l, dsn := newLedger(t)
@@ -89,7 +89,7 @@ func TestOpenDashboardsCostAnIdleDatabaseNothing(t *testing.T) {
 	c := s.client(t)
 	c.pushIDs("q", "p", "a", "b")
 	require.Equal(t, []string{"a"}, c.popIDs("q", "consumerGroup=g&subscriptionMode=all"))
-	first := s.openTab(t, "") // it is read again if the delivery is counted after its load
+	first := s.openTab(t, "") // the server counts the delivery late, so this page may be read again
 	l.untilQuiet()
 	first.close()
 	var tabs []*tab
@@ -97,7 +97,7 @@ func TestOpenDashboardsCostAnIdleDatabaseNothing(t *testing.T) {
 		tabs = append(tabs, s.openTab(t, page))
 	}
 	l.untilQuiet()
-	reads := make([]int64, len(tabs)) // an event before may come late
+	reads := make([]int64, len(tabs)) // an earlier event may arrive late
 	for i, tab := range tabs {
 		reads[i] = tab.reads.Load()
 	}
@@ -106,13 +106,13 @@ func TestOpenDashboardsCostAnIdleDatabaseNothing(t *testing.T) {
 	n, list := l.statements()
 	require.Zero(t, n, list)
 	for i, tab := range tabs {
-		require.Equal(t, reads[i], tab.reads.Load(), "the page %q was read again", dashboardPages()[i])
+		require.Equal(t, reads[i], tab.reads.Load(), "the page %q must not be read again", dashboardPages()[i])
 	}
 }
 
-// While messages are pushed and popped all the time, ten dashboards cost what one costs, and each is read at most every
-// 400 ms.
-func TestTenDashboardsCostWhatOneCosts(t *testing.T) {
+// While messages are pushed and popped all the time, ten dashboards must run about as many statements as one dashboard.
+// Each dashboard is read at most once in 400 ms.
+func TestTenDashboardsCostAsMuchAsOne(t *testing.T) {
 	t.Parallel()
 	const refreshes, least = 8, 400 * time.Millisecond
 	l, dsn := newLedger(t)
@@ -145,7 +145,7 @@ func TestTenDashboardsCostWhatOneCosts(t *testing.T) {
 		return calls
 	}
 	alone := measure("messages are pushed and popped", func() bool { return rounds.Load() > 100 })
-	// reads returns the number of reads until each tab was refreshed.
+	// reads returns the number of statements of the dashboards until each of them was refreshed 8 times.
 	reads := func(tabs []*tab) (n int) {
 		for _, tab := range tabs {
 			tab.reads.Store(0)
@@ -170,7 +170,7 @@ func TestTenDashboardsCostWhatOneCosts(t *testing.T) {
 		tabs = append(tabs, s.openTab(t, ""))
 	}
 	ten := reads(tabs)
-	t.Logf("%d and %d reads for %d refreshes of 1 and 10 dashboards", one, ten, refreshes)
+	t.Logf("%d and %d statements for %d refreshes of 1 and 10 dashboards", one, ten, refreshes)
 	require.Positive(t, one)
 	require.Less(t, ten, 2*one+10)
 }

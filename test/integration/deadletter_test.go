@@ -65,7 +65,7 @@ func (c client) redriveAll(queue, group string) redriven {
 	return c.redrive(fmt.Sprintf(`{"queue":%q,"consumerGroup":%q,"all":true}`, queue, group))
 }
 
-// deadLetterAll pops all available messages and dead-letters them.
+// deadLetterAll pops all available messages and makes them dead letters.
 func (c client) deadLetterAll(queue, group string) delivery {
 	c.t.Helper()
 	d := c.pop(queue, "batch=10000&partitions=100&consumerGroup="+url.QueryEscape(group)).ok(http.StatusOK)
@@ -85,15 +85,15 @@ func TestDeadLetters(t *testing.T) {
 	t.Parallel()
 	s := start(t)
 	for name, run := range map[string]func(t *testing.T, c client, queue string){
-		"filters":                   lettersFilters,
-		"pages":                     lettersPages,
-		"a rate and a dry run":      redriveRate,
-		"a deleted group":           redriveWithoutGroup,
-		"purge":                     lettersPurge,
-		"to the dlq and back":       lettersMoved,
-		"many, to a slow consumer":  redriveMany,
-		"a ü / % queue, every name": lettersUnicode,
-		"to another queue":          lettersToAnotherQueue,
+		"filters":                           lettersFilters,
+		"pages":                             lettersPages,
+		"redrive with a rate and a dry run": redriveRate,
+		"redrive without a group":           redriveWithoutGroup,
+		"purge":                             lettersPurge,
+		"one message to the dead letters and back": lettersMoved,
+		"redrive of many, to a slow consumer":      redriveMany,
+		"names with ü, / and %":                    lettersUnicode,
+		"redrive to another queue":                 lettersToAnotherQueue,
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -114,7 +114,7 @@ func lettersFilters(t *testing.T, c client, queue string) {
 	require.Equal(t, 12, c.dlq(q).Total)
 	all := c.dlq(q + "&consumerGroup=a")
 	require.Equal(t, 6, all.Total)
-	require.True(t, slices.IsSortedFunc(all.Messages, func(a, b letter) int { return strings.Compare(b.FailedAt, a.FailedAt) }), "newest first")
+	require.True(t, slices.IsSortedFunc(all.Messages, func(a, b letter) int { return strings.Compare(b.FailedAt, a.FailedAt) }), "the newest dead letter must be the first")
 	of := c.dlq(q + "&consumerGroup=a&partition=o")
 	require.Equal(t, []string{"o3", "o2", "o1"}, of.ids())
 	require.Equal(t, []string{"o2"}, c.dlq(q+"&consumerGroup=a&partition=o&limit=1&offset=1").ids())
@@ -157,9 +157,9 @@ func lettersPages(t *testing.T, c client, queue string) {
 	}
 	require.Equal(t, 2, pages)
 	slices.Reverse(seen)
-	require.Equal(t, ids, seen, "each dead letter once")
+	require.Equal(t, ids, seen, "the pages must list each dead letter once")
 	require.Equal(t, []string{"0000"}, c.dlq(fmt.Sprintf("%s&offset=%d", q, n-1)).ids())
-	require.Len(t, c.dlq(q+"&limit=9999").Messages, 1000, "the cap")
+	require.Len(t, c.dlq(q+"&limit=9999").Messages, 1000, "the limit must be at most 1000")
 }
 
 func redriveRate(t *testing.T, c client, queue string) {
@@ -172,7 +172,7 @@ func redriveRate(t *testing.T, c client, queue string) {
 	require.Equal(t, 5, c.dlq("queue="+url.QueryEscape(queue)).Total)
 	began := time.Now()
 	require.Equal(t, redriven{Success: true, Matched: 5, Redriven: 5}, c.redrive(body(`"rate":4`)))
-	require.GreaterOrEqual(t, time.Since(began), 950*time.Millisecond, "4, then 1 a second later")
+	require.GreaterOrEqual(t, time.Since(began), 950*time.Millisecond, "the rate allows 4 at once, and 1 a second later")
 }
 
 func redriveWithoutGroup(t *testing.T, c client, queue string) {
@@ -182,7 +182,7 @@ func redriveWithoutGroup(t *testing.T, c client, queue string) {
 	c.scan(t, `WITH gone AS (DELETE FROM belfry.cursor c USING belfry.consumer_group g, belfry.queue q
 		WHERE c.group_id = g.id AND g.queue_id = q.id AND q.name = $1 RETURNING 1) SELECT count(*) FROM gone`, []any{queue}, &gone)
 	require.Equal(t, 1, gone)
-	require.Equal(t, redriven{Success: true, Matched: 2, Skipped: 2}, c.redriveAll(queue, "g"), "the dead letters stay")
+	require.Equal(t, redriven{Success: true, Matched: 2, Skipped: 2}, c.redriveAll(queue, "g"), "without a cursor, the dead letters must stay")
 	require.Equal(t, 2, c.dlq("queue="+url.QueryEscape(queue)).Total)
 	c.scan(t, `WITH gone AS (DELETE FROM belfry.consumer_group g USING belfry.queue q
 		WHERE g.queue_id = q.id AND q.name = $1 RETURNING 1) SELECT count(*) FROM gone`, []any{queue}, &gone)
@@ -203,24 +203,24 @@ func lettersPurge(t *testing.T, c client, queue string) {
 	require.Equal(t, redriven{Success: true, Matched: 1, Purged: 1}, purge("&partition=o"))
 	require.Equal(t, redriven{Success: true, Matched: 2, Purged: 2}, purge("&consumerGroup=g"))
 	require.Zero(t, c.dlq("queue="+url.QueryEscape(queue)).Total)
-	require.Empty(t, c.popIDs(queue, "consumerGroup=g&batch=9"), "the messages stay consumed")
+	require.Empty(t, c.popIDs(queue, "consumerGroup=g&batch=9"), "purged messages must stay consumed")
 }
 
 func lettersMoved(t *testing.T, c client, queue string) {
 	stored := c.pushIDs(queue, "p", "1", "2")
 	m := letter{PartitionID: stored[0].PartitionID, TransactionID: "2"}
 	post := func(path, body string) reply { return ask[any](c, post(path, body)).reply }
-	require.Equal(t, http.StatusNotFound, post(messagePath(m, "/dlq"), `{"consumerGroup":"g"}`).Status, "the group does not read it")
+	require.Equal(t, http.StatusNotFound, post(messagePath(m, "/dlq"), `{"consumerGroup":"g"}`).Status, "a group that does not exist must give 404")
 	require.Empty(t, c.dlq("queue="+url.QueryEscape(queue)).Messages)
 	held := c.pop(queue, "consumerGroup=g&batch=9").ok(http.StatusOK)
 	require.Equal(t, http.StatusOK, post(messagePath(m, "/dlq"), `{"consumerGroup":"g","error":"by hand"}`).Status)
 	require.Equal(t, "by hand", c.dlq("queue=" + url.QueryEscape(queue)).Messages[0].ErrorMessage)
-	require.True(t, *c.ackBatch("g", held.ack("completed")[0]).ok(http.StatusOK)[0].LeaseReleased, "no other message of the lease is left")
+	require.True(t, *c.ackBatch("g", held.ack("completed")[0]).ok(http.StatusOK)[0].LeaseReleased, "the lease must end, because no other message of it is unfinished")
 	require.Empty(t, c.popIDs(queue, "consumerGroup=g"))
 	require.Equal(t, http.StatusNotFound, post(messagePath(m, "/retry"), `{"consumerGroup":"other"}`).Status)
 	require.Equal(t, http.StatusOK, post(messagePath(m, "/retry"), "").Status)
 	require.Equal(t, []string{"2"}, c.popIDs(queue, "consumerGroup=g"))
-	require.Equal(t, http.StatusNotFound, post(messagePath(m, "/retry"), "").Status, "it is not a dead letter any more")
+	require.Equal(t, http.StatusNotFound, post(messagePath(m, "/retry"), "").Status, "a message that is no dead letter must give 404")
 	m.TransactionID = "none"
 	require.Equal(t, http.StatusNotFound, post(messagePath(m, "/dlq"), "").Status)
 	require.Equal(t, http.StatusNotFound, post(messagePath(m, "/retry"), "").Status)
@@ -261,7 +261,8 @@ func lettersUnicode(t *testing.T, c client, queue string) {
 	require.Equal(t, []string{id}, c.popIDs(queue, "consumerGroup="+url.QueryEscape(group)))
 }
 
-// A dead letter that is moved to another queue is delivered there, once, as it was pushed, and its own group does not get it.
+// A dead letter that is moved to another queue must be delivered there once, with its payload and trace id. Its group must
+// not receive it again in the first queue.
 func lettersToAnotherQueue(t *testing.T, c client, queue string) {
 	target := queue + ".parked"
 	move := fmt.Sprintf(`{"queue":%q,"consumerGroup":"g","all":true,"toQueue":%q}`, queue, target)
@@ -276,7 +277,7 @@ func lettersToAnotherQueue(t *testing.T, c client, queue string) {
 	require.Equal(t, redriven{Success: true, Matched: 3, Redriven: 3}, c.redrive(move))
 	require.Zero(t, c.dlq("queue="+url.QueryEscape(queue)).Total)
 	got := c.pop(target, "wait=true&timeout=60000&batch=1").ok(http.StatusOK)
-	require.Equal(t, []string{"3"}, got.ids(), "it was there before")
+	require.Equal(t, []string{"3"}, got.ids(), "the message that was stored before must be first")
 	c.ackBatch("", got.ack("completed")...).ok(http.StatusOK)
 	for _, id := range []string{"1", "2"} {
 		got = c.pop(target, "wait=true&timeout=60000&batch=1").ok(http.StatusOK)

@@ -12,9 +12,9 @@ func TestDelays(t *testing.T) {
 	t.Parallel()
 	s := start(t)
 	for name, run := range map[string]func(t *testing.T, c client, queue string){
-		"delayedProcessing":                 delayProcessing,
-		"delayedProcessing hides the young": delayHidesTheYoung,
-		"other partitions":                  delayOtherPartitions,
+		"delayedProcessing":                        delayProcessing,
+		"delayedProcessing hides younger messages": delayHidesTheYoung,
+		"other partitions":                         delayOtherPartitions,
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -23,7 +23,7 @@ func TestDelays(t *testing.T) {
 	}
 }
 
-// twoHours is the value of an option. Each test lets the time pass hour by hour.
+// twoHours is an option value in seconds. Each test simulates that one hour passes at a time.
 const twoHours = 7200
 
 func delayProcessing(t *testing.T, c client, queue string) {
@@ -35,7 +35,7 @@ func delayProcessing(t *testing.T, c client, queue string) {
 	require.Empty(t, c.popPartition(queue, "Default", "").Raw)
 	c.elapse(queue, time.Hour)
 	require.Equal(t, []string{"1", "2"}, c.popIDs(queue, "batch=9"))
-	require.Equal(t, []string{"1", "2"}, c.popIDs(queue, "batch=9&consumerGroup=later"), "visible to every group")
+	require.Equal(t, []string{"1", "2"}, c.popIDs(queue, "batch=9&consumerGroup=later"), "the messages must be visible to every group")
 }
 
 func delayHidesTheYoung(t *testing.T, c client, queue string) {
@@ -58,5 +58,5 @@ func delayOtherPartitions(t *testing.T, c client, queue string) {
 	require.Empty(t, c.popIDs(queue, ""))
 	c.pushIDs(queue, "busy", "2")
 	c.elapse(queue, time.Hour)
-	require.Equal(t, []string{"1"}, c.popIDs(queue, "batch=9&partitions=9"), "each partition has its own window")
+	require.Equal(t, []string{"1"}, c.popIDs(queue, "batch=9&partitions=9"), "each partition must have its own window")
 }

@@ -7,8 +7,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// The state of the dispatcher names the group whose next message is delayed, and counts the commits of pushes.
-func TestDispatcherStatusNamesWhatIsDueAndCountsCommits(t *testing.T) {
+// The status of the dispatcher must name the group whose next message is delayed, and must count the commits of pushes.
+func TestDispatcherStatusNamesDelayedGroupsAndCountsCommits(t *testing.T) {
 	t.Parallel()
 	s := start(t)
 	c := s.client(t)
@@ -17,14 +17,14 @@ func TestDispatcherStatusNamesWhatIsDueAndCountsCommits(t *testing.T) {
 	waiting := make(chan struct{})
 	go func() {
 		defer close(waiting)
-		_, _ = c.send(t.Context(), popCall("later", "wait=true&timeout=60000&consumerGroup=slow")) // the end of the server ends it
+		_, _ = c.send(t.Context(), popCall("later", "wait=true&timeout=60000&consumerGroup=slow")) // the request ends when the server stops
 	}()
 	type due struct {
 		Queue, ConsumerGroup string
 		InSeconds            float64
 	}
 	var found []due
-	until(t, "the delayed message is due", func() bool {
+	until(t, "the status names the delayed message", func() bool {
 		status := ask[struct {
 			Due     []due
 			Batches []struct {

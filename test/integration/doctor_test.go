@@ -22,8 +22,8 @@ import (
 	"github.com/belfry-mq/belfry/test/pgtest"
 )
 
-// problems returns the codes of what a doctor complains about, and what it found. It leaves out disks, because
-// the machine of the test may have a full one.
+// problems returns the codes and texts of the problems that a doctor found. It leaves out problems of disks, because the
+// test machine may have a full disk.
 func problems(r api.Examination) (codes []string, found string) {
 	codes = []string{}
 	for _, f := range r.Checks {
@@ -35,11 +35,11 @@ func problems(r api.Examination) (codes []string, found string) {
 	return codes, found
 }
 
-// sickroom is a server on a cluster that a test may spoil.
+// sickroom is a server with its own Postgres. A test may break that Postgres.
 type sickroom struct {
 	client
 	admin *pgx.Conn
-	// cfg are settings for a doctor without a server.
+	// cfg is the configuration of a doctor that runs without a server.
 	cfg config.Config
 }
 
@@ -54,7 +54,7 @@ func newSickroom(t *testing.T) *sickroom {
 	return r
 }
 
-// examine examines without a server.
+// examine runs the doctor without a server.
 func (r *sickroom) examine(edits ...func(c *doctor.Config)) api.Examination {
 	cfg := app.DoctorConfig(r.cfg, nil)
 	for _, edit := range edits {
@@ -63,12 +63,12 @@ func (r *sickroom) examine(edits ...func(c *doctor.Config)) api.Examination {
 	return doctor.New(cfg).Run(r.t.Context())
 }
 
-// examined asks a server.
+// examined asks a server for the result of its doctor.
 func (c client) examined() api.Examination {
 	return ask[api.Examination](c, get("/api/v1/doctor")).ok(http.StatusOK)
 }
 
-// requireProblems requires that exactly these codes are complained about, and that each of them says what to do.
+// requireProblems requires that the doctor found exactly the problems want, and that it says what to do about each of them.
 func (r *sickroom) requireProblems(got api.Examination, want ...string) {
 	r.t.Helper()
 	codes, found := problems(got)
@@ -83,11 +83,11 @@ func (r *sickroom) requireProblems(got api.Examination, want ...string) {
 	require.Equal(r.t, got.Wrong == 0, got.Healthy)
 }
 
-// untilProblem waits until the code is complained about, and requires that no other one is.
+// untilProblem waits until the doctor finds a problem. The only problem must be want.
 func (r *sickroom) untilProblem(want string, examine func() api.Examination) {
 	r.t.Helper()
 	var last api.Examination
-	until(r.t, "a complaint about "+want, func() bool {
+	until(r.t, "the doctor finds "+want, func() bool {
 		last = examine()
 		codes, _ := problems(last)
 		return len(codes) > 0
@@ -95,7 +95,7 @@ func (r *sickroom) untilProblem(want string, examine func() api.Examination) {
 	r.requireProblems(last, want)
 }
 
-// traffic is what a healthy system does: pushes, SQL pushes, encrypted messages, pops and acks.
+// traffic does what healthy clients do: pushes over HTTP and in SQL, encrypted messages, pops and acks.
 func (r *sickroom) traffic() {
 	r.configure("secret", map[string]any{"encryptionEnabled": true})
 	for range 3 {
@@ -107,7 +107,7 @@ func (r *sickroom) traffic() {
 	}
 }
 
-// Each planted fault is found, and nothing else is. Between the faults the system has no finding.
+// The doctor must find each planted fault and no other problem. Between the faults it must find no problem.
 func TestDoctorFindsPlantedFaults(t *testing.T) {
 	t.Parallel()
 	r := newSickroom(t)
@@ -145,10 +145,10 @@ func TestDoctorFindsPlantedFaults(t *testing.T) {
 		})
 		_, found := problems(last)
 		require.Contains(t, found, fmt.Sprintf("session %d of user", held.PgConn().PID()))
-		require.NotContains(t, found, "; session", "the sessions of the server hold none")
+		require.NotContains(t, found, "; session", "no session of the server may hold a snapshot")
 		execute(t, held, `ROLLBACK`)
 
-		// A session of the server that waits for another one is not to blame.
+		// The doctor must not blame a session of the server that only waits for another session.
 		execute(t, held, `SELECT pg_advisory_lock(5)`)
 		waiter := producer(t, r.dsn)
 		execute(t, waiter, `SET application_name = 'belfry-inbox'`)
@@ -157,7 +157,7 @@ func TestDoctorFindsPlantedFaults(t *testing.T) {
 			_, err := waiter.Exec(t.Context(), `SELECT pg_advisory_lock(5)`)
 			ended <- err
 		}()
-		until(t, "the session waits", func() (waits bool) {
+		until(t, "the session waits for the lock", func() (waits bool) {
 			r.scan(t, `SELECT EXISTS (SELECT 1 FROM pg_stat_activity WHERE wait_event = 'advisory' AND pid = $1)`, []any{waiter.PgConn().PID()}, &waits)
 			return waits
 		})
@@ -174,7 +174,7 @@ func TestDoctorFindsPlantedFaults(t *testing.T) {
 		exec(fmt.Sprintf(`SELECT pg_terminate_backend(%d)`, held.PgConn().PID()))
 		first, second := <-ended, <-ended
 		require.Error(t, errors.Join(first, second))
-		require.True(t, first == nil || second == nil, "the session that waited got the lock")
+		require.True(t, first == nil || second == nil, "the waiting session must get the lock")
 	})
 	plant("missing right", func(t *testing.T) {
 		exec(`CREATE ROLE app LOGIN IN ROLE pg_read_all_stats`)
@@ -192,7 +192,7 @@ func TestDoctorFindsPlantedFaults(t *testing.T) {
 		_, found := problems(got)
 		require.Contains(t, found, `"app" lacks UPDATE ON belfry.cursor`)
 
-		// A limit binds a role that is no superuser.
+		// A connection limit of a role counts only if the role is no superuser.
 		exec(`GRANT UPDATE ON belfry.cursor TO app`)
 		exec(`ALTER ROLE app CONNECTION LIMIT 20`)
 		r.requireProblems(r.examine(as), "connection_budget")
@@ -244,7 +244,7 @@ func TestDoctorFindsPlantedFaults(t *testing.T) {
 		r.requireProblems(r.examined(), "lossy_settings")
 		exec(`ALTER TABLE belfry.history SET LOGGED`)
 	})
-	plant("members that are shut out", func(*testing.T) {
+	plant("roles without rights", func(*testing.T) {
 		exec(`REVOKE EXECUTE ON FUNCTION belfry.wake() FROM PUBLIC, belfry_producer`)
 		exec(`ALTER TABLE belfry.inbox ENABLE ROW LEVEL SECURITY`)
 		got := r.examined()
@@ -260,7 +260,7 @@ func TestDoctorFindsPlantedFaults(t *testing.T) {
 		r.requireProblems(r.examined(), "autovacuum")
 		exec(`ALTER TABLE belfry.cursor RESET (autovacuum_enabled)`)
 	})
-	plant("a spool that nobody empties", func(*testing.T) {
+	plant("a spool without a running server", func(*testing.T) {
 		exec(`INSERT INTO belfry.spool VALUES (gen_random_uuid(), 'gone', 5, 0, 100, now() - interval '1 hour')`)
 		r.requireProblems(r.examined(), "spool_backlog")
 		exec(`DELETE FROM belfry.spool`)
@@ -272,9 +272,9 @@ func TestDoctorFindsPlantedFaults(t *testing.T) {
 		r.untilProblem("replication_lag", func() api.Examination { return r.examine() })
 		exec(`ALTER SYSTEM RESET synchronous_standby_names`)
 		exec(`SELECT pg_reload_conf()`)
-		until(r.t, "no standby is needed", func() bool { return r.setting("synchronous_standby_names") == "" })
+		until(r.t, "Postgres waits for no standby", func() bool { return r.setting("synchronous_standby_names") == "" })
 	})
-	plant("locks of a stranger", func(t *testing.T) {
+	plant("locks of a foreign session", func(t *testing.T) {
 		exec(`CREATE ROLE nobody LOGIN`)
 		stranger := producer(t, strings.Replace(r.dsn, "postgres@", "nobody@", 1))
 		execute(t, stranger, `SELECT pg_advisory_lock_shared(1111837766, 8), pg_advisory_lock_shared(1111837766, 10)`)
@@ -282,7 +282,7 @@ func TestDoctorFindsPlantedFaults(t *testing.T) {
 		execute(t, stranger, `SELECT pg_advisory_lock(1111837766, 8), pg_advisory_lock(27696063967295745)`)
 		got := r.examine()
 		r.requireProblems(got, "foreign_locks")
-		require.True(t, got.Healthy, "the server does its work")
+		require.True(t, got.Healthy, "locks that do not block the server must leave it healthy")
 		execute(t, stranger, `SELECT pg_advisory_lock(1111837766, 7)`)
 		got = r.examine()
 		r.requireProblems(got, "foreign_locks")
@@ -315,7 +315,7 @@ func (r *sickroom) setting(name string) (value string) {
 	return value
 }
 
-// A server whose listener hears nothing says so, although its connection is open.
+// If the listener of a server receives no notifications, the doctor must find it, even if the connection is open.
 func TestDoctorFindsADeadListener(t *testing.T) {
 	t.Parallel()
 	dsn := pgtest.Database(t)
@@ -330,5 +330,5 @@ func TestDoctorFindsADeadListener(t *testing.T) {
 	require.ElementsMatch(t, []string{"listen", lossy}, codes, found)
 }
 
-// lossy is found in each database of pgtest: its fsync is off.
+// lossy is a problem of each database of pgtest, because fsync is off there.
 const lossy = "lossy_settings"

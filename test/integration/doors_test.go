@@ -18,18 +18,18 @@ import (
 	"github.com/belfry-mq/belfry/test/pgtest"
 )
 
-// door is a way by which JSON of a client is stored.
+// door is one way in which JSON of a client gets into the database.
 type door struct {
 	name string
-	// by are the files that write it to a table.
+	// by are the files whose code writes the JSON to a table.
 	by []string
-	// levels is how many levels the door itself puts around a value.
+	// levels is the number of nesting levels that the door adds around a value.
 	levels int
-	// give stores a value, and returns the reason of a refusal.
+	// give sends a value through the door. It returns the reason if the value is refused.
 	give func(t *testing.T, h *house, value string) (refusal string)
 }
 
-// house is a server with everything that a door needs.
+// house is a server with all objects that the doors need.
 type house struct {
 	client
 	anyJSON  bool
@@ -43,10 +43,10 @@ type house struct {
 const (
 	appends = "sql/functions/push/append.sql"
 	rejects = "sql/queries/engine/inbox/reject.sql"
-	moves   = "sql/queries/engine/deadletter/move.sql" // of dead letters to the inbox of another queue
+	moves   = "sql/queries/engine/deadletter/move.sql" // moves dead letters to the inbox for another queue
 )
 
-// doors has every door. A file that writes JSON of a client to a table must be in it.
+// doors lists every door. It must name each file that writes JSON of a client to a table.
 var doors = []door{
 	{name: "push", by: []string{appends}, give: overHTTP("/api/v1/push", `{"items":[{"queue":"out","payload":%[1]s}]}`)},
 	{name: "transaction", by: []string{appends}, give: overHTTP("/api/v1/transaction", `{"operations":[{"type":"push","items":[{"queue":"out","payload":%[1]s}]}]}`)},
@@ -97,7 +97,7 @@ func inSQL(statements ...string) func(*testing.T, *house, string) string {
 		for _, statement := range statements[1:] {
 			execute(t, h.conn, statement)
 		}
-		until(t, "the row is moved", func() (moved bool) {
+		until(t, "the sequencer has moved the row", func() (moved bool) {
 			h.scan(t, `SELECT NOT EXISTS (SELECT FROM belfry.inbox)`, nil, &moved)
 			return moved
 		})
@@ -136,8 +136,8 @@ func build(t *testing.T, anyJSON bool) *house {
 	return h
 }
 
-// Every door has the same limit. With http.allow_any_json it is one that the readers of the server have.
-func TestEveryDoorHasTheSameLimits(t *testing.T) {
+// Every door must have the same limits. With http.allow_any_json, the limit is what the readers of the server can parse.
+func TestEveryWayToStoreJSONHasTheSameLimits(t *testing.T) {
 	t.Parallel()
 	for anyJSON, limit := range map[bool]int{false: 500, true: 9_990} {
 		t.Run(fmt.Sprint("any JSON ", anyJSON), func(t *testing.T) {
@@ -157,8 +157,8 @@ func TestEveryDoorHasTheSameLimits(t *testing.T) {
 	}
 }
 
-// Every file that writes JSON of a client to a table belongs to a door.
-func TestEveryDoorIsInTheTable(t *testing.T) {
+// Every file that writes JSON of a client to a table must belong to a door in the table.
+func TestEveryWayToStoreJSONIsInTheTable(t *testing.T) {
 	t.Parallel()
 	root := os.DirFS("../..")
 	writes := regexp.MustCompile(`INSERT INTO belfry\.(message|inbox|inbox_rejected|trace|stream_state)\s|UPDATE belfry\.(message|trace|stream_state) SET (payload|data|value)|Identifier\{"belfry", "(message|inbox|trace|stream_state)"`)
@@ -183,7 +183,7 @@ func TestEveryDoorIsInTheTable(t *testing.T) {
 	require.Equal(t, slices.Compact(known), found)
 }
 
-// reader is an answer with JSON of clients: a call of the API, or a path of the dashboard. A page has the JSON as HTML.
+// reader is a way to read stored JSON: a call of the API, or a path of the dashboard. If page is true, the answer is HTML.
 type reader struct {
 	name, path string
 	call       call
@@ -207,7 +207,7 @@ func (r reader) needs(t *testing.T, h *house, texts ...string) {
 	}
 }
 
-// readers are all answers that show stored JSON.
+// readers returns all ways to read stored JSON.
 func (h *house) readers() []reader {
 	return []reader{
 		{name: "dead letters", call: get("/api/v1/dlq?queue=in")},
@@ -222,9 +222,9 @@ func (h *house) readers() []reader {
 	}
 }
 
-// What is stored is shown, whatever it is. JSON that no reader can read is shown as its text. It is in the database
-// because a restore, an older version or an operator has put it there.
-func TestReadersShowWhatIsStored(t *testing.T) {
+// The readers must show all stored JSON. A restore, an older version or an operator may have stored JSON that no reader can
+// parse. The readers must show such JSON as text.
+func TestReadersShowAllStoredJSON(t *testing.T) {
 	t.Parallel()
 	h := build(t, false)
 	h.pushIDs("in", "p", "2")
@@ -234,7 +234,7 @@ func TestReadersShowWhatIsStored(t *testing.T) {
 	for _, key := range []string{"k", "l"} {
 		require.True(t, h.cycle(object{"query_id": h.query, "partition_id": h.source.PartitionID, "state_ops": []object{upsert(key, object{"fine": 1})}}).Success)
 	}
-	for _, levels := range []int{9_997, 9_998, 9_999, 10_500} { // the answers of the readers have one to three levels of their own
+	for _, levels := range []int{9_997, 9_998, 9_999, 10_500} { // the answers of the readers add one to three levels
 		for _, statement := range []string{
 			`UPDATE belfry.message SET payload = $1::text::json WHERE transaction_id = '1'`, `UPDATE belfry.stream_state SET value = $1::text::json WHERE key = 'k'`,
 			`UPDATE belfry.trace t SET data = $1::text::json FROM belfry.message m WHERE (m.partition_id, m.seq, m.transaction_id) = (t.partition_id, t.seq, '1')`,

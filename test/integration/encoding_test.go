@@ -28,8 +28,8 @@ func refused(t *testing.T, conn *pgx.Conn, statement string) string {
 	return postgres.SQLState(err)
 }
 
-// A database with the encoding SQL_ASCII accepts any bytes as text, and Belfry reads UTF-8. Invalid text is refused to
-// its sender. Other clients are not affected.
+// A database with the encoding SQL_ASCII accepts any bytes as text, but Belfry reads UTF-8. A client that sends invalid
+// text must get an error. Other clients must not be affected.
 func TestADatabaseWithoutAnEncoding(t *testing.T) {
 	t.Parallel()
 	dsn := pgtest.EncodedDatabase(t, "SQL_ASCII")
@@ -58,17 +58,17 @@ func TestADatabaseWithoutAnEncoding(t *testing.T) {
 	desk, err := attach.Open(t.Context(), dsn)
 	require.NoError(t, err)
 	for text, want := range map[string]string{
-		bytes:                         "cannot be read as UTF-8",
+		bytes:                         "not valid UTF-8",
 		`'x' || repeat('ö', 2000)`:    "öö",
 		`'x' || repeat('ö', 2) || ''`: `invalid input syntax for type integer: "xöö"`,
 	} {
-		execute(t, conn, `TRUNCATE belfry.attachment_failure`) // one failure per second is recorded
+		execute(t, conn, `TRUNCATE belfry.attachment_failure`) // only one failure per second is recorded, so the table is emptied
 		execute(t, conn, `INSERT INTO t VALUES (`+text+`)`)
 		list, err := desk.List(t.Context())
 		require.NoError(t, err)
 		require.Contains(t, list[0].LastFailure, want, text)
 	}
-	// The name was readable when the table was attached.
+	// The name of this table was valid when the table was attached, and becomes invalid now.
 	execute(t, conn, `TRUNCATE belfry.attachment_failure; DO $$ BEGIN EXECUTE format('ALTER TABLE t RENAME TO %I', 't' || `+bytes+`); END $$`)
 	execute(t, conn, `DO $$ BEGIN EXECUTE format('INSERT INTO %I VALUES (''x'')', 't' || `+bytes+`); END $$`)
 	list, err := desk.List(t.Context())
@@ -84,11 +84,11 @@ func TestADatabaseWithoutAnEncoding(t *testing.T) {
 	require.Empty(t, c.dlq("queue="+url.QueryEscape("日本")).Messages)
 }
 
-// No free text makes a verb fail, whatever the encoding of the database lacks: it is stored with replacements, and JSON with
-// escapes. é is in both encodings, and 😀 in none.
-func TestTextsThatADatabaseCannotStore(t *testing.T) {
+// No free text may make a request fail, even if the encoding of the database lacks its characters. Text is stored with
+// replacement characters, and JSON with escapes. LATIN1 and EUC_JP both have é, and neither has 😀.
+func TestTextsThatADatabaseCannotStoreGetReplacements(t *testing.T) {
 	t.Parallel()
-	const text = `é日本😀\u0000` // as JSON writes it
+	const text = `é日本😀\u0000` // JSON text with the escape \u0000
 	for encoding, want := range map[string]string{"LATIN1": "é???", "EUC_JP": "é日本?", "UTF8": "é日本😀"} {
 		t.Run(encoding, func(t *testing.T) {
 			t.Parallel()
@@ -142,7 +142,7 @@ func TestTextsThatADatabaseCannotStore(t *testing.T) {
 			require.Contains(t, string(do(remove("/api/v1/dlq?queue=q0&error="+url.QueryEscape("é日本😀\ufffd")), http.StatusOK).Raw), `"purged":1`)
 
 			execute(t, producer(t, c.dsn), `SELECT belfry.push('q', '{"\u65e5\u672c": 1e400}'::text)`)
-			until(t, "the row is rejected", func() (rejected bool) {
+			until(t, "the sequencer has rejected the row", func() (rejected bool) {
 				c.scan(t, `SELECT EXISTS (SELECT FROM belfry.inbox_rejected)`, nil, &rejected)
 				return rejected
 			})

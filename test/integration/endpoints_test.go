@@ -67,7 +67,7 @@ func TestEndpoints(t *testing.T) {
 		"pop":                     endpointPop,
 		"pop of one partition":    endpointPopPartition,
 		"pop by tags":             endpointPopTagged,
-		"pop of nothing":          endpointPopNothing,
+		"pop without a message":   endpointPopNothing,
 		"ack":                     endpointAck,
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -99,13 +99,13 @@ func endpointPush(t *testing.T, c client) {
 		[]string{got[0].Status, got[1].Status, got[2].Status, got[3].Status})
 	require.Equal(t, "a", got[0].TransactionID)
 	requireUUID(t, got[0].PartitionID, got[2].TransactionID)
-	require.Equal(t, got[0].MessageID, got[3].MessageID, "the first item of a call wins")
+	require.Equal(t, got[0].MessageID, got[3].MessageID, "a duplicate must have the id of the first item")
 
 	again := c.push(item{Queue: "push", TransactionID: "new"}, item{Queue: "push", TransactionID: "b"})
 	repeated := again.ok(http.StatusCreated)
 	require.Equal(t, [][]string{queuedKeys, duplicateKeys}, keysOfEach(t, again.Raw))
 	require.Equal(t, pushed{Index: 1, Status: "duplicate", TransactionID: "b", MessageID: got[1].MessageID, QueueName: "push"}, repeated[1])
-	require.Equal(t, []string{"a", "b", got[2].TransactionID, "new"}, c.popIDs("push", "batch=10"), "each is stored once, in order")
+	require.Equal(t, []string{"a", "b", got[2].TransactionID, "new"}, c.popIDs("push", "batch=10"), "each message must be stored once, in order")
 }
 
 func endpointPushMany(t *testing.T, c client) {
@@ -117,7 +117,7 @@ func endpointPushMany(t *testing.T, c client) {
 	).ok(http.StatusCreated)
 	for i, one := range got {
 		require.Equal(t, i, one.Index)
-		require.Equal(t, "queued", one.Status, "the same id in another partition is another message")
+		require.Equal(t, "queued", one.Status, "the same transaction id in another partition must be a new message")
 	}
 	require.Equal(t, got[0].PartitionID, got[3].PartitionID)
 	require.NotEqual(t, got[0].PartitionID, got[2].PartitionID)
@@ -125,7 +125,7 @@ func endpointPushMany(t *testing.T, c client) {
 		[]string{got[0].QueueName, got[1].QueueName, got[2].QueueName, got[3].QueueName})
 	require.Equal(t, []string{"a", "b"}, c.popPartition("many.1", "p", "batch=5").ok(http.StatusOK).ids())
 	require.Equal(t, []string{"a"}, c.popPartition("many.1", "o", "batch=5").ok(http.StatusOK).ids())
-	require.Equal(t, []string{"a"}, c.popPartition("many.2", "Default", "batch=5").ok(http.StatusOK).ids(), "the default partition")
+	require.Equal(t, []string{"a"}, c.popPartition("many.2", "Default", "batch=5").ok(http.StatusOK).ids(), "the default partition must be Default")
 }
 
 func endpointPop(t *testing.T, c client) {
@@ -150,7 +150,7 @@ func endpointPop(t *testing.T, c client) {
 		ConsumerGroup: "g", Attempt: 1,
 	}, got.Messages[0])
 	require.Nil(t, got.Messages[1].TraceID)
-	require.Equal(t, "null", string(got.Messages[1].Data), "a missing payload becomes null")
+	require.Equal(t, "null", string(got.Messages[1].Data), "a missing payload must become null")
 
 	var body struct{ Messages []json.RawMessage }
 	require.NoError(t, json.Unmarshal(answer.Raw, &body))
@@ -159,13 +159,13 @@ func endpointPop(t *testing.T, c client) {
 		require.Regexp(t, `^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{6}Z$`, got.Messages[i].CreatedAt)
 		at, err := time.Parse(time.RFC3339Nano, got.Messages[i].CreatedAt)
 		require.NoError(t, err)
-		require.WithinDuration(t, time.Now(), at, time.Minute, "createdAt is UTC")
+		require.WithinDuration(t, time.Now(), at, time.Minute, "createdAt must be the current time in UTC")
 	}
 
 	plain := c.pop("pop", "autoAck=true&batch=1").ok(http.StatusOK)
 	require.Equal(t, "__QUEUE_MODE__", plain.ConsumerGroup)
 	require.Equal(t, "__QUEUE_MODE__", plain.Messages[0].ConsumerGroup)
-	require.Empty(t, plain.LeaseID, "autoAck takes no lease")
+	require.Empty(t, plain.LeaseID, "autoAck must take no lease")
 	require.Empty(t, plain.Messages[0].LeaseID)
 }
 
@@ -178,8 +178,8 @@ func endpointPopPartition(t *testing.T, c client) {
 	require.Equal(t, []string{"x"}, got.ids())
 	require.Equal(t, "o", got.Partition)
 	require.Equal(t, 1, got.PartitionsClaimed)
-	require.Equal(t, http.StatusNoContent, c.popPartition("pop-one", "o", "").Status, "its lease is held")
-	require.Equal(t, []string{"a"}, c.popPartition("pop-one", "p", "").ok(http.StatusOK).ids(), "the default batch is 1")
+	require.Equal(t, http.StatusNoContent, c.popPartition("pop-one", "o", "").Status, "a leased partition must not be popped")
+	require.Equal(t, []string{"a"}, c.popPartition("pop-one", "p", "").ok(http.StatusOK).ids(), "the default batch must be 1")
 }
 
 func endpointPopTagged(t *testing.T, c client) {
@@ -192,7 +192,7 @@ func endpointPopTagged(t *testing.T, c client) {
 	require.Equal(t, []string{"two"}, tagged("namespace=ns1&task=t2&consumerGroup=a").ids())
 	got := tagged("task=t1&consumerGroup=a")
 	require.Equal(t, "ns1.t1.rest", got.Queue)
-	require.Equal(t, []string{"three"}, tagged("namespace=ns2&consumerGroup=a").ids(), "a name without a dot is a namespace")
+	require.Equal(t, []string{"three"}, tagged("namespace=ns2&consumerGroup=a").ids(), "a queue name without a dot must be its namespace")
 
 	seen := []string{}
 	for range 2 {
@@ -215,20 +215,20 @@ func endpointPopNothing(t *testing.T, c client) {
 		require.Equal(t, http.StatusNoContent, got.Status, what.Target)
 		require.Empty(t, got.Raw, what.Target)
 	}
-	require.False(t, c.storedQueue("unknown"), "a pop creates no queue")
+	require.False(t, c.storedQueue("unknown"), "a pop must not create a queue")
 }
 
 func endpointAck(t *testing.T, c client) {
 	c.pushIDs("ack", "p", "a", "b")
 	got := c.pop("ack", "batch=2").ok(http.StatusOK)
 	answer := c.ack(got.ack("completed", 0)[0])
-	require.Equal(t, [][]string{ackedKeys}, keysOfEach(t, answer.Raw), "an array of one")
+	require.Equal(t, [][]string{ackedKeys}, keysOfEach(t, answer.Raw), "the answer must be an array with one element")
 	queue, partition, released := "ack", "p", false
 	require.Equal(t, []acked{{
 		TransactionID: "a", Success: true, QueueName: &queue, PartitionName: &partition, LeaseReleased: &released,
 	}}, answer.ok(http.StatusOK))
 	last := c.ack(ackItem{TransactionID: "b", PartitionID: got.PartitionID}).ok(http.StatusOK)
-	require.True(t, last[0].Success, "the default status is completed")
+	require.True(t, last[0].Success, "the default status must be completed")
 	require.True(t, last[0].released())
 	require.Empty(t, c.popIDs("ack", ""))
 }

@@ -27,12 +27,12 @@ type sent struct {
 // stream is an open stream of Server-Sent Events.
 type stream struct {
 	t      *testing.T
-	events chan sent // closed at the end of the stream
-	// comments counts the keep-alives.
+	events chan sent // the events; closed when the stream ends
+	// close ends the stream, as a client does that disconnects.
 	close func()
 }
 
-// openStream sends a request whose answer is a stream. The end of t closes it.
+// openStream sends a request whose answer is an event stream. The end of t closes the stream.
 func (s *server) openStream(t *testing.T, c call, headers ...string) *stream {
 	t.Helper()
 	ctx, cancel := context.WithCancel(context.WithoutCancel(t.Context()))
@@ -54,7 +54,7 @@ func (s *server) openStream(t *testing.T, c call, headers ...string) *stream {
 	go func() {
 		defer close(one.events)
 		defer transport.CloseIdleConnections()
-		defer func() { _ = response.Body.Close() }() // the stream may have been aborted
+		defer func() { _ = response.Body.Close() }() // fails if the stream was cut
 		one.read(bufio.NewReader(response.Body))
 	}()
 	t.Cleanup(cancel)
@@ -88,7 +88,7 @@ func (s *stream) read(from *bufio.Reader) {
 	}
 }
 
-// until returns the next event of a type whose data has all of the texts. It skips others.
+// until waits for the next event of a type whose data contains all texts. It skips other events.
 func (s *stream) until(kind string, has ...string) sent {
 	s.t.Helper()
 	limit := time.After(patience)
@@ -109,12 +109,12 @@ next:
 			}
 			return e
 		case <-limit:
-			require.FailNow(s.t, "did not come in time: "+kind, "%s; it had %s", has, skipped)
+			require.FailNow(s.t, "the event did not arrive in time: "+kind, "%s; it had %s", has, skipped)
 		}
 	}
 }
 
-// wanted is an event with texts in its data.
+// wanted is an expected event: its type, and texts in its data.
 type wanted struct {
 	kind string
 	has  []string
@@ -122,7 +122,7 @@ type wanted struct {
 
 func event(kind string, has ...string) wanted { return wanted{kind, has} }
 
-// untilEach waits for several events, in any order. It skips others.
+// untilEach waits for several events, in any order. It skips other events.
 func (s *stream) untilEach(missing ...wanted) {
 	s.t.Helper()
 	limit := time.After(patience)
@@ -136,12 +136,12 @@ func (s *stream) untilEach(missing ...wanted) {
 				return w.kind == e.kind && !slices.ContainsFunc(w.has, func(text string) bool { return !strings.Contains(string(e.data), text) })
 			})
 		case <-limit:
-			require.FailNow(s.t, "did not come in time", "%s; it had %s", missing, skipped)
+			require.FailNow(s.t, "the events did not arrive in time", "%s; it had %s", missing, skipped)
 		}
 	}
 }
 
-// untilEnd reads the rest of the stream.
+// untilEnd reads the stream until its end and returns the remaining events.
 func (s *stream) untilEnd() (rest []sent) {
 	s.t.Helper()
 	limit := time.After(patience)
@@ -160,7 +160,7 @@ func (s *stream) untilEnd() (rest []sent) {
 
 func watchEvents() call { return get("/api/v1/events") }
 
-// One watcher sees what happens at both instances and in SQL sessions.
+// One watcher must see the events of both instances and of SQL sessions.
 func TestEventsOfBothInstancesArrive(t *testing.T) {
 	t.Parallel()
 	quick := func(cfg *config.Config) {
@@ -209,25 +209,25 @@ func TestEventsOfBothInstancesArrive(t *testing.T) {
 
 func streamOf(queue, query string) call { return get("/api/v1/sse/queue/" + queue + "?" + query) }
 
-// messageOf returns the message of an event.
+// message waits for the next message of the stream.
 func (s *stream) message() (m message) {
 	s.t.Helper()
 	require.NoError(s.t, json.Unmarshal(s.until("message").data, &m))
 	return m
 }
 
-// quiet fails if a message comes within a time.
+// quiet fails the test if an event arrives within a time.
 func (s *stream) quiet(d time.Duration) {
 	s.t.Helper()
 	select {
 	case e := <-s.events:
-		require.FailNow(s.t, "an event came", "%s %s", e.kind, e.data)
+		require.FailNow(s.t, "no event may arrive", "%s %s", e.kind, e.data)
 	case <-time.After(d):
 	}
 }
 
-// A stream delivers with leases, up to max_in_flight. Acks at this server and at another one free places.
-// When the client goes, its leases are released and the attempt does not count.
+// A stream delivers messages with leases, at most max_in_flight at a time. After an ack, at this server or at another one,
+// it delivers the next message. When the client disconnects, its leases are released and the attempts do not count.
 func TestAStreamOfMessages(t *testing.T) {
 	t.Parallel()
 	here := start(t, proven)
@@ -254,7 +254,7 @@ func TestAStreamOfMessages(t *testing.T) {
 	one.close()
 	one.untilEnd()
 	seen := map[string]int{}
-	for len(seen) < 4 { // the release is after the end of the request
+	for len(seen) < 4 { // the server releases the leases after the end of the request
 		got := other.pop("q", "consumerGroup=g&wait=true&timeout=1000")
 		if got.Status == http.StatusOK {
 			m := got.ok(http.StatusOK).Messages[0]
@@ -264,7 +264,7 @@ func TestAStreamOfMessages(t *testing.T) {
 	require.Equal(t, 1, seen[third.TransactionID])
 	require.Equal(t, 1, seen[fourth.TransactionID])
 
-	// A paused group and a stop of the server.
+	// A paused group gets no messages. A stop of the server ends the stream.
 	two := here.openStream(t, streamOf("q", "consumerGroup=h&subscriptionMode=new&batch=2"))
 	c.untilWaiting(1)
 	c.send1(post("/api/v1/consumer-groups/h/queues/q/pause", ""))
@@ -276,11 +276,11 @@ func TestAStreamOfMessages(t *testing.T) {
 	require.NoError(t, here.stop(t))
 	rest := two.untilEnd()
 	require.JSONEq(t, `{"reason":"shutdown"}`, string(rest[len(rest)-1].data))
-	watch.Within(t, 5*time.Second, "a stop with open streams")
+	watch.Within(t, 5*time.Second, "time of a stop with open streams")
 }
 
-// A client that stops reading is dropped after http.write_timeout, and its messages go to others. A stream that is read
-// lasts longer than that.
+// If a client does not read for http.write_timeout, the server must end its stream, and other consumers get its messages. A
+// stream whose client reads must last longer than http.write_timeout.
 func TestAStreamWhoseClientDoesNotReadIsDropped(t *testing.T) {
 	t.Parallel()
 	s := start(t, func(cfg *config.Config) { cfg.HTTP.WriteTimeout = 500 * time.Millisecond })
@@ -290,21 +290,21 @@ func TestAStreamWhoseClientDoesNotReadIsDropped(t *testing.T) {
 	began, other := time.Now(), s.openStream(t, streamOf("other", ""))
 	conn, err := (&net.Dialer{}).DialContext(t.Context(), "tcp", strings.TrimPrefix(s.base, "http://"))
 	require.NoError(t, err)
-	defer func() { _ = conn.Close() }() // the server closes it first
+	defer func() { _ = conn.Close() }() // fails if the server has closed the connection
 	tcp, _ := conn.(*net.TCPConn)
 	require.NoError(t, tcp.SetReadBuffer(4096))
 	_, err = fmt.Fprintf(conn, "GET /api/v1/sse/queue/q?batch=100 HTTP/1.1\r\nHost: x\r\n\r\n")
 	require.NoError(t, err)
 	c.untilWaiting(2)
-	const size, n = 1 << 20, 6 // more than the buffers of the two sockets
+	const size, n = 1 << 20, 6 // more than the buffers of both sockets can hold
 	for i := range n {
 		c.send1(post("/api/v1/push", fmt.Sprintf(`{"items":[{"queue":"q","partition":"p%d","payload":%q}]}`, i, strings.Repeat("x", size))))
 	}
 	for got := 0; got < n; {
-		// One small answer, because the limit is for the answers of pops too.
+		// Each pop asks for one message, because http.write_timeout also applies to the answers of pops.
 		answer, err := c.send(t.Context(), popCall("q", "wait=true&timeout=1000"))
 		if err != nil || answer.Status == http.StatusNoContent {
-			continue // the machine paused while the answer was read, or the stream holds the messages
+			continue // the test machine paused while it read the answer, or the stream still has the leases
 		}
 		for _, m := range read[delivery](t, answer).ok(http.StatusOK).Messages {
 			require.Equal(t, 1, m.Attempt)

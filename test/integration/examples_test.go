@@ -16,7 +16,7 @@ import (
 type example struct {
 	client
 	cmd   *exec.Cmd
-	lines chan string // what it prints; closes at its end
+	lines chan string // the lines that it prints; closed when it ends
 }
 
 // startExample starts a program of examples on the server of c.
@@ -37,27 +37,27 @@ func startExample(c client, program string, args ...string) *example {
 		}
 	}()
 	c.t.Cleanup(func() {
-		_ = cmd.Process.Kill() // it may have ended
+		_ = cmd.Process.Kill() // fails if the program has ended
 		for range e.lines {
 		}
-		_ = cmd.Wait() // stop may have waited
+		_ = cmd.Wait() // fails if stop has waited already
 	})
 	return e
 }
 
-// next returns the next line, and "" at the end.
+// next returns the next line. At the end of the output it returns "".
 func (e *example) next() string {
 	e.t.Helper()
 	select {
 	case line := <-e.lines:
 		return line
 	case <-time.After(patience):
-		require.FailNow(e.t, "the example prints nothing more")
+		require.FailNow(e.t, "the example printed no further line in time")
 		return ""
 	}
 }
 
-// prints requires the next lines, in any order.
+// prints requires that the next lines are want, in any order.
 func (e *example) prints(want ...string) {
 	e.t.Helper()
 	var got []string
@@ -67,7 +67,8 @@ func (e *example) prints(want ...string) {
 	require.ElementsMatch(e.t, want, got)
 }
 
-// stop stops the example as an operator does. It must end without an error, with nothing unread and no lease.
+// stop sends SIGTERM to the example, as an operator does. The example must end without an error, print only the lines last,
+// leave no messages and hold no lease.
 func (e *example) stop(last ...string) {
 	e.t.Helper()
 	require.NoError(e.t, e.cmd.Process.Signal(syscall.SIGTERM))

@@ -11,7 +11,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// pushOrders pushes three orders to one partition. The second one has no customer, and may be retried once.
+// pushOrders pushes three orders to one partition. The second order has no customer, so it fails. The queue allows one
+// retry.
 func (c client) pushOrders() {
 	c.t.Helper()
 	c.configure("orders", map[string]any{"retryLimit": 1}).ok(http.StatusOK)
@@ -22,7 +23,7 @@ func (c client) pushOrders() {
 	).ok(http.StatusCreated)
 }
 
-// TestExampleNode needs Node (`make examples`).
+// TestExampleNode runs the example in node. It needs Node (`make examples`).
 func TestExampleNode(t *testing.T) {
 	t.Parallel()
 	c := start(t).client(t)
@@ -33,14 +34,14 @@ func TestExampleNode(t *testing.T) {
 	e.prints("mail to ada: order 1")
 	e.prints("failed: order 2 has no customer")
 	e.prints("failed: order 2 has no customer")
-	require.GreaterOrEqual(t, time.Since(began), time.Second, "it asked for a pause of a second")
+	require.GreaterOrEqual(t, time.Since(began), time.Second, "the consumer asks for a pause of 1 s before the retry")
 	e.prints("mail to bob: order 3")
 	require.Equal(t, []string{"2"}, c.dlq("consumerGroup=mailer").ids())
 	c.untilWaiting(1)
 	e.stop("stopped")
 }
 
-// TestExampleSQL needs psql and Bash (`make examples`).
+// TestExampleSQL runs the example in sql. It needs psql and Bash (`make examples`).
 func TestExampleSQL(t *testing.T) {
 	t.Parallel()
 	c := start(t).client(t)
@@ -56,7 +57,7 @@ func TestExampleSQL(t *testing.T) {
 	e.prints(`NOTICE:  counted {"id":1,"customer":"ada"}`)
 	e.prints(failure)
 	e.prints(failure)
-	require.GreaterOrEqual(t, time.Since(began), time.Second, "it asked for a pause of a second")
+	require.GreaterOrEqual(t, time.Since(began), time.Second, "the consumer asks for a pause of 1 s before the retry")
 	e.prints(`NOTICE:  counted {"id":3,"customer":"bob"}`)
 	require.Equal(t, []string{"2"}, c.dlq("consumerGroup=counter").ids())
 	e.stop("stopped")

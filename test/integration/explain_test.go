@@ -26,8 +26,8 @@ func (c client) why(query string) explanation {
 	return ask[explanation](c, get("/api/v1/explain?queue=q"+query)).ok(http.StatusOK)
 }
 
-// The answer follows a message from its push to its ack. pkg/insight/explain tests each code, and test/model compares them with
-// pops.
+// The explanation must follow a message from its push to its ack. pkg/insight/explain tests each code. test/model compares
+// the codes with pops.
 func TestExplainFollowsAMessage(t *testing.T) {
 	t.Parallel()
 	c := start(t, proven).client(t)
@@ -64,7 +64,8 @@ func TestExplainFollowsAMessage(t *testing.T) {
 	require.Equal(t, "no_group", c.why("").Code)
 }
 
-// What is stored of the attempts of one message is shown: the deliveries and failures, the lease, the retry delay and the redrive.
+// The explanation must show what is stored about the attempts of one message: deliveries, failures, lease, retry delay and
+// redrive.
 func TestExplainShowsTheAttemptsOfAMessage(t *testing.T) {
 	t.Parallel()
 	c := start(t, proven).client(t)
@@ -86,7 +87,7 @@ func TestExplainShowsTheAttemptsOfAMessage(t *testing.T) {
 	require.Equal(t, []int{1, 1}, []int{found.Deliveries, found.Failures})
 	require.Nil(t, found.LeasedUntil)
 	require.NotNil(t, found.RetryAt)
-	require.Nil(t, why("b").Attempts, "its delivery is not stored")
+	require.Nil(t, why("b").Attempts, "the attempts of b must no longer be stored after the failed ack of a")
 
 	c.exec(`UPDATE belfry.cursor SET retry_at = NULL, ready_at = now()`)
 	got = c.pop("q", "batch=1&consumerGroup=g").ok(http.StatusOK)

@@ -16,11 +16,11 @@ import (
 	"github.com/belfry-mq/belfry/test/stopwatch"
 )
 
-// afterPromotion is the longest time from the promotion until pushes succeed on the new primary.
+// afterPromotion limits the time from the promotion until pushes succeed on the new primary.
 const afterPromotion = 10 * time.Second
 
-// TestFailover kills the primary under load and promotes its synchronous standby. The DSN of the server has both hosts.
-// All acknowledged messages are delivered in order, also to waiting pops.
+// TestFailover kills the primary under load and promotes its synchronous standby. The DSN of the server names both hosts.
+// All acknowledged messages must be delivered in order. A waiting pop must also receive its message.
 func TestFailover(t *testing.T) {
 	t.Parallel()
 	primary, standby := replicated(t)
@@ -28,7 +28,7 @@ func TestFailover(t *testing.T) {
 	hosts := fmt.Sprintf("127.0.0.1:%d,127.0.0.1:%d", primary.Port(), standby.Port())
 	dsn := "postgres://postgres@" + hosts + "/failover?sslmode=disable&target_session_attrs=read-write"
 	s := startOn(t, dsn, proven, func(c *config.Config) { c.Database.RequestTimeout = 2 * time.Second })
-	s.client(t).popIDs("q", "batch=1") // the cursor of the group exists before the first message
+	s.client(t).popIDs("q", "batch=1") // so the cursor of the group exists before the first message
 
 	ctx, finish := context.WithCancel(t.Context())
 	defer finish()
@@ -45,16 +45,16 @@ func TestFailover(t *testing.T) {
 			}
 		}
 	}
-	await("nothing was pushed before the failover", 200)
+	await("too few pushes succeeded before the failover", 200)
 	require.NoError(t, primary.Kill())
 	for len(progress) > 0 {
 		<-progress
 	}
 	promoted := stopwatch.Start(t)
 	require.NoError(t, pgtest.Promote(t.Context(), standby))
-	await("nothing was pushed after the failover", 200)
+	await("too few pushes succeeded after the failover", 200)
 	t.Logf("200 pushes succeeded %s after the promotion began", promoted.Elapsed().Round(time.Millisecond))
-	promoted.Within(t, afterPromotion, "pushes succeed again")
+	promoted.Within(t, afterPromotion, "time until pushes succeed again")
 	finish()
 	producing.Wait()
 
@@ -67,8 +67,9 @@ func TestFailover(t *testing.T) {
 	inTime(t, waiting, since, afterKill)
 }
 
-// pushThroughFailures starts one producer per element of acknowledged, until ctx ends. Each has a partition, repeats a message
-// until the push succeeds, counts its successes in acknowledged and sends its number to progress.
+// pushThroughFailures starts one producer for each element of acknowledged. The producers run until ctx ends. Each producer
+// has its own partition and repeats a message until the push succeeds. After each success it stores the number of its
+// messages in acknowledged and sends its index to progress.
 func pushThroughFailures(ctx context.Context, s *server, acknowledged []int, progress chan<- int) *sync.WaitGroup {
 	var producing sync.WaitGroup
 	for p := range acknowledged {
@@ -88,8 +89,8 @@ func pushThroughFailures(ctx context.Context, s *server, acknowledged []int, pro
 	return &producing
 }
 
-// popInOrder consumes all messages of pushThroughFailures, requires the order of each producer, and returns how many came
-// from each.
+// popInOrder consumes all messages of pushThroughFailures. It requires that the messages of each producer are in order. It
+// returns the number of messages of each producer.
 func popInOrder(c client, producers int) []int {
 	c.t.Helper()
 	next := make([]int, producers)
@@ -102,7 +103,7 @@ func popInOrder(c client, producers int) []int {
 			var p, n int
 			_, err := fmt.Sscanf(id, "%d-%d", &p, &n)
 			require.NoError(c.t, err)
-			require.Equal(c.t, next[p], n, "of producer %d", p)
+			require.Equal(c.t, next[p], n, "the messages of producer %d must be in order", p)
 			next[p]++
 		}
 	}

@@ -16,23 +16,23 @@ import (
 	"github.com/belfry-mq/belfry/test/stopwatch"
 )
 
-// The longest waits for a message after a fault.
+// These are the longest times between a fault and the delivery of a message.
 const (
-	// afterSilence: a peer or a connection is silent.
+	// afterSilence applies if a peer or a connection falls silent.
 	afterSilence = 8 * time.Second
-	// afterKill: the connection of the listener was closed.
+	// afterKill applies if the connection of the listener was closed.
 	afterKill = time.Second
-	// afterRestart: Postgres accepts connections again.
+	// afterRestart applies if Postgres was restarted. It counts from the instant when Postgres accepts connections again.
 	afterRestart = 2 * time.Second
 )
 
-// soonSilent makes silence noticed in about half of the usual time.
+// soonSilent shortens the timeouts, so that a server notices a silent peer or connection in about half of the usual time.
 func soonSilent(c *config.Config) {
 	c.Listen.CanaryInterval, c.Listen.PeerTimeout = 2*time.Second, 6*time.Second
 }
 
-// TestFaults breaks the wakes in several ways. Waiting pops must receive their message in time all the same. Polling
-// cannot help: the fallback interval is an hour.
+// TestFaults breaks the wakes in several ways. A waiting pop must still receive its message in time. Polling cannot help,
+// because the fallback interval is an hour.
 func TestFaults(t *testing.T) {
 	t.Parallel()
 	for name, fault := range map[string]func(t *testing.T){
@@ -49,7 +49,7 @@ func TestFaults(t *testing.T) {
 	}
 }
 
-// waitFor begins a pop that waits at s for a queue whose cursor is asleep.
+// waitFor begins a pop that waits at s. ready_at of the cursor of the queue is NULL.
 func waitFor(t *testing.T, s *server, queue string) *pendingCall {
 	t.Helper()
 	c := s.client(t)
@@ -61,25 +61,26 @@ func waitFor(t *testing.T, s *server, queue string) *pendingCall {
 	return waiting
 }
 
-// inTime requires the delivery of message m within promise.
+// inTime requires that message m is delivered within promise.
 func inTime(t *testing.T, waiting *pendingCall, since *stopwatch.Stopwatch, promise time.Duration) {
 	t.Helper()
 	got := waiting.delivery().ok(http.StatusOK)
 	t.Logf("delivered after %s", since.Elapsed().Round(time.Millisecond))
-	since.Within(t, promise, "a waiting pop gets its message")
+	since.Within(t, promise, "time until the waiting pop gets its message")
 	require.Equal(t, []string{"m"}, got.ids())
 }
 
-// The cursor is locked, so that the wake after the commit blocks until the instance is killed. The test also ends the
-// database session, as the kernel would.
+// The test locks the cursor, so the wake after the commit blocks until the test kills the instance. The test also ends the
+// database session of the instance, as the kernel of a dead machine would.
 func killedBeforeWake(t *testing.T) {
 	witness := start(t, proven, soonSilent)
 	victim := startChild(t, witness.dsn, witness.dsn)
 	witness.untilProven(t, 1)
 	waiting := waitFor(t, witness, "q")
 	before := probes(t, witness)
-	// The scan at the start of the instance must not help.
-	until(t, "the healer has nothing to do", func() bool { return witness.metric(t, "belfry_heals_total") >= 2 })
+	// The healer scans once at the start of the instance. The test waits until these scans are over, so that they cannot
+	// help.
+	until(t, "the first scans of the healer are over", func() bool { return witness.metric(t, "belfry_heals_total") >= 2 })
 
 	conn, err := pgx.Connect(t.Context(), witness.dsn)
 	require.NoError(t, err)
@@ -98,7 +99,7 @@ func killedBeforeWake(t *testing.T) {
 	})
 	var stored bool
 	witness.scan(t, `SELECT EXISTS (SELECT 1 FROM belfry.message WHERE transaction_id = 'm')`, nil, &stored)
-	require.True(t, stored, "the push is committed")
+	require.True(t, stored, "the push must be committed")
 	killed := stopwatch.Start(t)
 	require.NoError(t, victim.process.Kill())
 	witness.scan(t, `SELECT pg_terminate_backend($1)`, []any{backend}, nil)
@@ -112,12 +113,13 @@ func killedBeforeWake(t *testing.T) {
 	require.Error(t, pushed.err)
 
 	inTime(t, waiting, killed, afterSilence)
-	// One for the silence, one for the message that the healer woke, and reserve for a busy machine. Periodic polling
+	// One probe follows the silence, and one follows the heal. Two more are allowed for a busy machine. Periodic polling
 	// would cause more.
 	require.LessOrEqual(t, probes(t, witness)-before, 4)
 }
 
-// The network of the instance is frozen, and then the instance is killed: as if it died before its notification.
+// The test freezes the network of the instance and then kills the instance. So the instance dies before its notification is
+// sent.
 func killedBeforeNotify(t *testing.T) {
 	witness := start(t, proven, soonSilent)
 	network, through := pgproxy.New(t, witness.dsn)
@@ -179,10 +181,10 @@ func postgresRestarted(t *testing.T) {
 	here.untilProven(t, 1)
 	waiting := waitFor(t, here, "q")
 	require.NoError(t, cluster.Kill())
-	ended := waiting.delivery() // answered with 503, or still asleep at the end
+	ended := waiting.delivery() // the waiting pop must be answered with 503
 	require.Equal(t, http.StatusServiceUnavailable, ended.Status)
 
-	// A producer and a consumer that repeat their requests until they succeed.
+	// The producer and the consumer repeat their requests until they succeed.
 	ctx, cancel := context.WithTimeout(t.Context(), patience)
 	defer cancel()
 	var refused atomic.Int64
@@ -205,7 +207,7 @@ func postgresRestarted(t *testing.T) {
 	}
 	pushed := again(there, pushCall(item{Queue: "q", TransactionID: "m"}), http.StatusCreated)
 	waiting = again(here, anyOf("q"), http.StatusOK)
-	until(t, "they have been refused", func() bool { return refused.Load() >= 4 })
+	until(t, "at least four requests have been refused", func() bool { return refused.Load() >= 4 })
 	require.NoError(t, cluster.Restart(t.Context()))
 	inTime(t, waiting, stopwatch.Start(t), afterRestart)
 	<-pushed.done

@@ -13,9 +13,9 @@ import (
 	"github.com/belfry-mq/belfry/test/pgtest"
 )
 
-// TestAFencedPrimary makes a primary read only, as in an orderly switchover, and promotes its standby. The connections
-// to the old primary stay open, and it still answers. A server that still used it would refuse each push and miss the
-// pushes of other servers.
+// TestAFencedPrimary makes a primary read only, as in a planned switchover, and promotes its standby. The connections to
+// the old primary stay open, and the old primary still answers. If a server kept using it, the server would refuse each
+// push and would miss the pushes of other servers.
 func TestAFencedPrimary(t *testing.T) {
 	t.Parallel()
 	primary, standby := replicated(t)
@@ -33,9 +33,9 @@ func TestAFencedPrimary(t *testing.T) {
 	wait := popCall("q", "consumerGroup=g&wait=true&timeout=60000&autoAck=true")
 	waiting := c.begin(wait)
 	c.untilWaiting(1)
-	// Two pops of one group only read until there is a message.
+	// Two waiting pops of one group only run a read-only preflight until there is a message.
 	others := startOn(t, dsn, soon).client(t)
-	others.popIDs("q", "consumerGroup=others&autoAck=true&subscriptionMode=new") // the cursor of the group exists
+	others.popIDs("q", "consumerGroup=others&autoAck=true&subscriptionMode=new") // now the cursor of the group exists
 	wanted := popCall("q", "consumerGroup=others&wait=true&timeout=60000&autoAck=true&subscriptionMode=new")
 	both := []*pendingCall{others.begin(wanted), others.begin(wanted)}
 	others.untilWaiting(2)
@@ -44,7 +44,7 @@ func TestAFencedPrimary(t *testing.T) {
 	require.NoError(t, pgtest.Promote(t.Context(), standby))
 	insist[[]pushed](c, pushCall(item{Queue: "q", Partition: "p", TransactionID: "1"})).ok(http.StatusCreated)
 	require.Equal(t, []string{"1"}, later(waiting, c, wait).ids())
-	until(t, "one of the two receives it", func() bool {
+	until(t, "one of the two pops receives the message", func() bool {
 		for i, one := range both {
 			select {
 			case <-one.done:
@@ -67,7 +67,7 @@ func TestAFencedPrimary(t *testing.T) {
 		began := time.Now()
 		execute(t, producer(t, dsn), `INSERT INTO belfry.inbox (queue, partition, transaction_id, payload) VALUES ('q', 'p', $1, '1')`, fmt.Sprint(n))
 		require.Equal(t, []string{fmt.Sprint(n)}, later(waiting, c, wait).ids())
-		t.Logf("a row that was inserted came after %s", time.Since(began).Round(time.Millisecond))
+		t.Logf("an inserted row was delivered after %s", time.Since(began).Round(time.Millisecond))
 	}
 }
 

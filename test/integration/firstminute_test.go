@@ -10,18 +10,18 @@ import (
 	"github.com/belfry-mq/belfry/test/pgtest"
 )
 
-// liveCounts is what the routes that read the history say of the queue q.
+// liveCounts has the counts of the queue q that the routes of the history return.
 type liveCounts struct {
 	Ingested, Processed, Stored                  int64 // status and status/analytics
 	Pushed, Popped, Acked, QueuePushed, QueuePop int64 // worker-metrics
 	OpsPushed, OpsPopped, OpsAcked               int64 // queue-ops
 	LagPopped                                    int64 // queue-lag
 	Waiting                                      int64 // queue-parked-replicas
-	Latencies                                    bool  // of all of them
+	Latencies                                    bool  // every route has latencies
 	Workers, Replicas                            int
 }
 
-// readLive asks all routes that read the history.
+// readLive asks all routes that return the history.
 func readLive(t *testing.T, c client) (all liveCounts) {
 	t.Helper()
 	status := ask[statusBody](c, get("/api/v1/status?queue=q")).ok(http.StatusOK)
@@ -56,8 +56,8 @@ func readLive(t *testing.T, c client) (all liveCounts) {
 	return all
 }
 
-// What happens is in every route that reads the history, at once, at every instance, and once: also when the minute
-// has ended.
+// Every route of the history must count an event at once, at every instance, and only once. This must hold after the minute
+// has ended, too.
 func TestTheCurrentMinuteIsInEveryAnswer(t *testing.T) {
 	t.Parallel()
 	dsn := pgtest.Database(t)
@@ -78,15 +78,15 @@ func TestTheCurrentMinuteIsInEveryAnswer(t *testing.T) {
 	}
 	for _, c := range clients {
 		var got liveCounts
-		until(t, "the counts of both instances are there", func() bool { got = readLive(t, c); return got == want || got.Ingested > n })
+		until(t, "the counts of both instances are in the answer", func() bool { got = readLive(t, c); return got == want || got.Ingested > n })
 		require.Equal(t, want, got)
 	}
-	require.NoError(t, b.stop(t)) // it writes its counts
+	require.NoError(t, b.stop(t)) // an instance that stops writes its counts
 	until(t, "the counts are written", func() bool {
 		var rows int
 		a.scan(t, "SELECT count(*) FROM belfry.history_instance", nil, &rows)
 		return rows > 0
 	})
 	got := readLive(t, clients[0])
-	require.Equal(t, want, got, "nothing counts twice")
+	require.Equal(t, want, got, "no event may be counted twice")
 }

@@ -10,8 +10,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// A page of another origin cannot read the answer to a GET, but it can send one. So a GET that changes state is refused to
-// it, and every other one is served. This asks each documented GET, first like such a page and then like a program.
+// A page of another origin can send a GET, but cannot read the answer. So the server must refuse such a GET if it changes
+// state, and must serve all others. The test sends each documented GET twice: as such a page, and as a program.
 func TestAGetOfAForeignPageChangesNothing(t *testing.T) {
 	t.Parallel()
 	s := start(t)
@@ -30,7 +30,7 @@ func TestAGetOfAForeignPageChangesNothing(t *testing.T) {
 		}
 		response, err := http.DefaultClient.Do(request)
 		require.NoError(t, err)
-		require.NoError(t, response.Body.Close(), "streams never end by themselves")
+		require.NoError(t, response.Body.Close(), "the body must close, even of a stream that has not ended")
 		return response.StatusCode
 	}
 	state := func() (digest string) {
@@ -57,10 +57,10 @@ func TestAGetOfAForeignPageChangesNothing(t *testing.T) {
 		own := status(target, false)
 		require.NotEqual(t, http.StatusForbidden, own, target)
 		changes := state() != before
-		require.Equal(t, changes, refused, "%s was answered with %d", target, own)
+		require.Equal(t, changes, refused, "%s changes state or was refused, but not both; as a program it got %d", target, own)
 		if changes {
 			changing++
 		}
 	}
-	require.GreaterOrEqual(t, changing, 3, "pops and the stream of a queue")
+	require.GreaterOrEqual(t, changing, 3, "at least the pops and the stream of a queue change state")
 }

@@ -13,10 +13,10 @@ import (
 	"github.com/belfry-mq/belfry/test/stopwatch"
 )
 
-// Any role may notify in the form in which instances notify each other. A role sends 10,000 such
-// notifications in 500 commits: for groups that have nothing, of creations, resyncs, heartbeats and rows in
-// the inbox. 20 pops wait for queues, and 20 for queues that do not exist. The server makes few
-// statements because of the notifications, and other pops have what is pushed at once.
+// Any role can send notifications in the format of the instances. A role sends 10,000 forged notifications in 500 commits:
+// about groups without messages, creations, resyncs, heartbeats and rows in the inbox. 20 pops wait for existing queues,
+// and 20 for queues that do not exist. The server must run few statements because of the notifications. Other pops must
+// still get pushed messages quickly.
 func TestForgedNotificationsCostFewStatements(t *testing.T) {
 	t.Parallel()
 	const commits, each, waiters, pushes = 500, 20, 20, 20
@@ -34,7 +34,7 @@ func TestForgedNotificationsCostFewStatements(t *testing.T) {
 	s.scan(t, `SELECT max(id) FROM belfry.consumer_group`, nil, &group)
 	settled := func() int {
 		now := time.Now()
-		until(t, "the statistics of Postgres are there", func() bool { return time.Since(now) > 1200*time.Millisecond })
+		until(t, "Postgres has written its statistics", func() bool { return time.Since(now) > 1200*time.Millisecond })
 		return s.transactions(t)
 	}
 	before, role, forged := settled(), producer(t, s.dsn), make(chan time.Duration, 1)
@@ -55,13 +55,13 @@ func TestForgedNotificationsCostFewStatements(t *testing.T) {
 	duration := <-forged
 	slices.Sort(took)
 	cost := settled() - before - commits
-	t.Logf("%d notifications in %s, %d transactions; a push arrived after %s in the middle, %s at the latest",
+	t.Logf("%d notifications in %s, %d transactions; pushes arrived after a median of %s and a maximum of %s",
 		commits*each, duration, cost, took[pushes/2], took[pushes-1])
 	require.Less(t, cost, 2_500+int(1_000*duration.Seconds()))
 	require.Less(t, late, pushes/2)
 }
 
-// forge sends notifications, the groups in them being the given number of groups up to group.
+// forge sends the notifications. They name the ids of groups that end at group.
 func forge(t *testing.T, role *pgx.Conn, commits, each, group, groups int) time.Duration {
 	began := time.Now()
 	for i := range commits {

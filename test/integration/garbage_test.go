@@ -9,8 +9,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// Any role may notify. A server with 20 waiting pops makes few statements because of 10,000
-// notifications that it cannot read. It then still delivers a message.
+// Any role can send notifications. While 20 pops wait, a role sends 10,000 notifications that the server cannot read. The
+// server must run few statements because of them, and must still deliver a message.
 func TestGarbageNotificationsCostFewStatements(t *testing.T) {
 	t.Parallel()
 	const many, queues = 10_000, 20
@@ -31,17 +31,17 @@ func TestGarbageNotificationsCostFewStatements(t *testing.T) {
 			burst*many/10+1, (burst+1)*many/10))
 	}
 	scrapes := 0
-	until(t, "all garbage is heard", func() bool {
-		scrapes++ // each is a transaction
+	until(t, "the server has received all unreadable notifications", func() bool {
+		scrapes++ // each scrape costs a transaction
 		return s.metric(t, "belfry_listener_garbage_total") == many
 	})
 	heard := time.Now()
-	until(t, "the last answer and the statistics of Postgres are there", func() bool { return time.Since(heard) > 2*time.Second })
+	until(t, "the last probe has ended and Postgres has written its statistics", func() bool { return time.Since(heard) > 2*time.Second })
 	looks, cost := probes(t, s)-before, s.transactions(t)-transactions
 	allowed := (6 + int(time.Since(began).Seconds())) * 2 * queues
 	t.Logf("%d probes, %d transactions with %d scrapes", looks, cost, scrapes)
-	require.Positive(t, looks, "garbage may have been a hint")
-	require.LessOrEqual(t, looks, allowed, "five looks at each waiting target, and one a second")
+	require.Positive(t, looks, "an unreadable notification must cause a probe, because it may have been a hint")
+	require.LessOrEqual(t, looks, allowed, "at most five probes of each waiting target, and one a second")
 	require.Less(t, cost, allowed+scrapes+100)
 	c.pushIDs("q7", "", "m")
 	require.Equal(t, []string{"m"}, waiting[7].delivery().ok(http.StatusOK).ids())

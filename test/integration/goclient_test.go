@@ -32,11 +32,11 @@ func goClient(t *testing.T, servers ...*server) *goclient.Client {
 // consuming is the state of a consumer that checks the order of numbered messages.
 type consuming struct {
 	mu sync.Mutex
-	// next is the number that each partition must bring. Messages that were handled before may come again.
+	// next is the next expected number of each partition. Lower numbers may arrive again.
 	next map[string]int
-	// gaps are messages that came too early.
+	// gaps lists messages that arrived too early.
 	gaps []string
-	// reached closes when all partitions have want messages.
+	// reached closes when each partition has received its number of messages in want.
 	reached chan struct{}
 	want    map[string]int
 }
@@ -63,7 +63,8 @@ func (c *consuming) see(partition string, number int) {
 	}
 }
 
-// The consumer treats failures as the server does: every message is completed or a dead letter, in order, and no lease stays.
+// The client must treat failures as the server does. In the end every message is completed or a dead letter, in order, and
+// no lease remains.
 func TestGoClientConsumes(t *testing.T) {
 	t.Parallel()
 	s := start(t)
@@ -129,7 +130,7 @@ func TestGoClientConsumes(t *testing.T) {
 	require.Equal(t, []int{0, 8}, []int{leased, dead})
 }
 
-// A stopped consumer leaves no lease, so others receive the rest at once, and no failure is counted.
+// A stopped consumer must leave no lease and count no failure. So another consumer receives the remaining messages at once.
 func TestGoClientStops(t *testing.T) {
 	t.Parallel()
 	s := start(t)
@@ -155,7 +156,7 @@ func TestGoClientStops(t *testing.T) {
 		Pushes: []goclient.Item{{Queue: "out", TransactionID: "t", Payload: 1}},
 	}
 	require.NoError(t, c.Transact(t.Context(), commit))
-	require.NoError(t, c.Transact(t.Context(), commit), "a repeated transaction is applied once")
+	require.NoError(t, c.Transact(t.Context(), commit), "a repeated transaction must be applied once")
 	commit.Pushes[0].TransactionID = "t2"
 	require.ErrorIs(t, c.Transact(t.Context(), commit), goclient.ErrRefused)
 	_, err = c.Extend(t.Context(), got[0].LeaseID, time.Hour)
@@ -168,8 +169,8 @@ func TestGoClientStops(t *testing.T) {
 	require.Equal(t, goclient.Buffered, stored.Status)
 }
 
-// A handler that asks for a message later gets it after a pause, and not in a hot loop. The pause travels with a
-// transaction too.
+// A handler that asks for a retry must get the message again only after a pause. An ack in a transaction can set the pause
+// too.
 func TestGoClientPausesARetry(t *testing.T) {
 	t.Parallel()
 	s := start(t)
@@ -200,7 +201,7 @@ func TestGoClientPausesARetry(t *testing.T) {
 	}
 }
 
-// An operator's program configures, redrives, seeks and deletes with typed calls.
+// A program of an operator can configure, redrive, seek and delete with typed calls.
 func TestGoClientAdministers(t *testing.T) {
 	t.Parallel()
 	c, ctx := goClient(t, start(t)), t.Context()

@@ -19,11 +19,10 @@ import (
 	"github.com/belfry-mq/belfry/test/pgtest"
 )
 
-// place is a queue of another tenant, and what is in it. It exists or not.
+// place is a queue with its contents. The queue may exist or not.
 type place struct{ queue, namespace, group, trace, partition, message, lease, stream string }
 
-// probesOf returns the requests of each route, by method and path of the OpenAPI document, that could tell
-// whether a place exists.
+// probesOf returns requests that could tell whether a place exists, by method and path of the OpenAPI document.
 func probesOf(o place) map[string][]call {
 	del := func(target string) call { return call{Method: http.MethodDelete, Target: target} }
 	path := o.partition + "/" + o.message
@@ -120,11 +119,11 @@ func probesOf(o place) map[string][]call {
 		"DELETE /api/v1/system/maintenance/rejected":       {del("/api/v1/system/maintenance/rejected")},
 		"POST /api/v1/system/maintenance/rejected/retry":   {post("/api/v1/system/maintenance/rejected/retry", "")},
 		"GET /api/v1/status/buffers":                       {get("/api/v1/status/buffers")},
-		"POST /api/v1/system/maintenance/pop":              {post("/api/v1/system/maintenance/pop", `{"enabled":true}`)},
+		"POST /api/v1/system/maintenance/pop":              {post("/api/v1/system/maintenance/pop", `{"enabled":true}`)}, "GET /api/v1/totals": {get("/api/v1/totals")}, "GET /api/v1/groups": {get("/api/v1/groups"), get("/api/v1/groups?sort=oldest&queue=" + o.queue)},
 	})
 }
 
-// withSecret turns tokens on, and returns what makes one.
+// withSecret returns an option that enables tokens, and a function that makes tokens.
 func withSecret(t *testing.T) (option func(*config.Config), made func(subject string, role identity.Role, grants *identity.Grants) string) {
 	auth := config.Default().Auth
 	auth.Enabled, auth.Secret = true, setting.Secret(strings.Repeat("s", 32))
@@ -137,7 +136,7 @@ func withSecret(t *testing.T) (option func(*config.Config), made func(subject st
 	return option, made
 }
 
-// tenancy is a server with the token of an operator without limits.
+// tenancy is a server with the token of an operator. The token has no grants, so it may do everything.
 type tenancy struct {
 	client
 	operator string
@@ -151,7 +150,7 @@ func (s tenancy) as(token string, what call) reply {
 	return got
 }
 
-// do sends a request as the operator.
+// do sends a request as the operator. The request must succeed.
 func (s tenancy) do(what call) reply {
 	s.t.Helper()
 	got := s.as(s.operator, what)
@@ -159,7 +158,7 @@ func (s tenancy) do(what call) reply {
 	return got
 }
 
-// fill makes a place exist: one message is a dead letter, and one is leased and has a trace.
+// fill makes a place exist. One of its messages is a dead letter. Another message is leased and has a trace.
 func (s tenancy) fill(o *place) {
 	s.t.Helper()
 	s.do(post("/api/v1/configure", fmt.Sprintf(`{"queue":%q,"namespace":%q,"task":%q}`, o.queue, o.namespace, o.namespace)))
@@ -182,11 +181,12 @@ func (s tenancy) fill(o *place) {
 	s.fillAside(o)
 }
 
-// variable is what differs between two equal answers at two instants.
-var variable = regexp.MustCompile(`[0-9a-f]{8}-[0-9a-f-]{27}|[0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9:.]+Z|"(maxTimeLag|nextAt|time_lag_seconds|oldestSeconds)":[^,}]*|"time":{[^}]*}`)
+// variable matches the parts in which two equal answers differ because of time or random ids.
+var variable = regexp.MustCompile(`[0-9a-f]{8}-[0-9a-f-]{27}|[0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9:.]+Z|"(maxTimeLag|nextAt|time_lag_seconds|oldestSeconds|[a-z]+PerSecond)":[^,}]*|"time":{[^}]*}`)
 
-// A tenant whose token is limited to a.* has the role admin. No route tells it whether the queue b.x, its
-// partitions, messages, leases, groups, namespace and traces exist, and none changes them.
+// The token of a tenant has the role admin, but its grants cover only a.*. No route may tell the tenant whether the queue
+// b.x exists. The same holds for the partitions, messages, leases, groups, namespace and traces of b.x. No route may change
+// them.
 func TestATenantLearnsNothingOfOtherQueues(t *testing.T) {
 	t.Parallel()
 	option, made := withSecret(t)
@@ -197,7 +197,7 @@ func TestATenantLearnsNothingOfOtherQueues(t *testing.T) {
 	own := place{queue: "a.one", namespace: "nsa", group: "ga", trace: "namea", message: "ma"}
 	s.fill(&own)
 	s.scan(t, `WITH i AS (INSERT INTO belfry.history_instance VALUES (date_trunc('minute', now()), 1, gen_random_uuid(), 'host', 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1) RETURNING at, instance),
-		h AS (INSERT INTO belfry.history SELECT i.at, 1, i.instance, q, g, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15, 16, 17, 18, '{1}', 7
+		h AS (INSERT INTO belfry.history SELECT i.at, 1, i.instance, q, g, 1, 2, 3, 4, 5, 6, 7, 8, 8, 8, 9, 10, 11, 12, 13, 14, 15, 16, 17, 18, '{1}', 7
 			FROM i, (VALUES ('b.x', ''), ('b.x', 'gb'), ('a.one', ''), ('a.one', 'ga'), ('(other)', '')) AS v(q, g) RETURNING 1) SELECT count(*) FROM h`, nil, new(int))
 	nowhere := place{"b.z", "nsz", "gz", "namez", queue.NewID().String(), "mb", queue.NewID().String(), queue.NewID().String()}
 
@@ -218,18 +218,18 @@ func TestATenantLearnsNothingOfOtherQueues(t *testing.T) {
 		for i, what := range calls {
 			minute := time.Now().Truncate(time.Minute)
 			a, b := as(tenant, what), as(tenant, missing[route][i])
-			if time.Now().Truncate(time.Minute) != minute { // some answers list minutes
+			if time.Now().Truncate(time.Minute) != minute { // some answers list minutes, so both must come from the same minute
 				a, b = as(tenant, what), as(tenant, missing[route][i])
 			}
 			require.Equal(t, shown(b), shown(a), "%s %s %s", what.Method, what.Target, what.Body)
-			if a.Status != http.StatusForbidden { // it repeats the name
+			if a.Status != http.StatusForbidden { // a 403 repeats the name from the request
 				for _, hidden := range []string{there.queue, there.namespace, there.trace} {
 					require.NotContains(t, string(a.Raw), `"`+hidden+`"`, "%s %s", what.Method, what.Target)
 				}
 			}
 		}
 	}
-	require.Equal(t, before, contents(), "nothing changed")
+	require.Equal(t, before, contents(), "the requests must change nothing")
 
 	var document struct{ Paths map[string]map[string]any }
 	require.NoError(t, json.Unmarshal(as("", get("/openapi.json")).Raw, &document))
@@ -237,32 +237,32 @@ func TestATenantLearnsNothingOfOtherQueues(t *testing.T) {
 		for method := range methods {
 			route := strings.ToUpper(method) + " " + path
 			switch {
-			case strings.HasPrefix(path, "/api/v1/migration/"): // 501 whatever the request is
+			case strings.HasPrefix(path, "/api/v1/migration/"): // always answered with 501
 			case strings.HasPrefix(path, "/api/") || strings.HasPrefix(path, "/streams/"):
-				require.NotEmpty(t, found[route], "%s has no probe here", route)
+				require.NotEmpty(t, found[route], "%s has no request in probesOf: add one", route)
 			default:
 				require.NotContains(t, string(as("", call{Method: strings.ToUpper(method), Target: path}).Raw), there.queue, route)
 			}
 		}
 	}
-	// The tenant does all of this with its own queue.
+	// The tenant may do all of this with its own queue.
 	extended := ask[extension](c, call{Method: "POST", Target: "/api/v1/lease/" + own.lease + "/extend", Body: "{}", Token: tenant})
 	require.True(t, extended.ok(http.StatusOK).Success)
-	for range 2 { // the second time the lease does not exist any more
+	for range 2 { // at the second time the lease has ended
 		applied := as(tenant, post("/api/v1/transaction", fmt.Sprintf(`{"operations":[{"type":"ack","transactionId":%q,"partitionId":%q,"consumerGroup":%q},{"type":"push","items":[{"queue":"a.one","partition":"p","transactionId":"pushed","payload":1}]}],"requiredLeases":[%q]}`,
 			own.message, own.partition, own.group, own.lease)))
-		require.Contains(t, string(applied.Raw), `"success":true,"results"`, "a repeated transaction is recognized")
+		require.Contains(t, string(applied.Raw), `"success":true,"results"`, "a repeated transaction must be recognized")
 	}
 	refused := map[string]bool{"DELETE /api/v1/consumer-groups/{group}": true, "POST /api/v1/consumer-groups/{group}/subscription": true, "GET /api/v1/status/dispatcher": true, "GET /api/v1/analytics/system-metrics": true,
 		"GET /api/v1/analytics/queue-parked-replicas": true, "GET /api/v1/analytics/postgres-stats": true, "POST /api/v1/stats/refresh": true, "GET /api/v1/status/buffers": true, "GET /api/v1/doctor": true, "GET /api/v1/tags": true}
 	for _, route := range []string{
 		"GET /api/v1/resources/queues", "GET /api/v1/resources/namespaces", "GET /api/v1/resources/tasks", "GET /api/v1/consumer-groups", "GET /api/v1/consumer-groups/{group}",
 		"GET /api/v1/consumer-groups/lagging", "GET /api/v1/messages", "GET /api/v1/status/queues", "GET /api/v1/dlq", "GET /api/v1/dlq/summary", "GET /api/v1/inbox/rejected", "GET /api/v1/attachments", "GET /api/v1/traces/names", "GET /api/v1/traces/by-name/{name}",
-		"GET /api/v1/streams", "GET /api/v1/status", "GET /api/v1/analytics/worker-metrics", "GET /api/v1/analytics/queue-lag", "GET /api/v1/analytics/queue-ops", "POST /streams/v1/state/get", "GET /api/v1/messages/{partitionId}/{transactionId}", "GET /api/v1/traces/{partitionId}/{transactionId}", "GET /api/v1/audit", "GET /api/v1/queues", "GET /api/v1/problems",
+		"GET /api/v1/streams", "GET /api/v1/status", "GET /api/v1/analytics/worker-metrics", "GET /api/v1/analytics/queue-lag", "GET /api/v1/analytics/queue-ops", "POST /streams/v1/state/get", "GET /api/v1/messages/{partitionId}/{transactionId}", "GET /api/v1/traces/{partitionId}/{transactionId}", "GET /api/v1/audit", "GET /api/v1/queues", "GET /api/v1/groups", "GET /api/v1/problems",
 	} {
 		require.Regexp(t, `"(a.one|nsa|ga|namea|state of a.one)"`, string(as(tenant, probesOf(own)[route][0]).Raw), route)
 	}
-	// A pop by task gets the messages of the tenant's queues only, also when it waits.
+	// A pop by task must return only messages of queues that the tenant may read, also when it waits.
 	for _, name := range []string{there.queue, own.queue} {
 		do(post("/api/v1/configure", fmt.Sprintf(`{"queue":%q,"task":"shared"}`, name)))
 		do(post("/api/v1/push", fmt.Sprintf(`{"items":[{"queue":%q,"partition":"q","payload":1}]}`, name)))
@@ -290,7 +290,7 @@ func TestATenantLearnsNothingOfOtherQueues(t *testing.T) {
 	require.Equal(t, http.StatusOK, as(tenant, probesOf(own)[deletes][0]).Status)
 }
 
-// The pages of a tenant are full and its totals right, although rows of others lie between its rows.
+// The pages of a tenant must be full and their totals must be right, although rows of other tenants are between its rows.
 func TestPagesOfATenantSkipOtherQueues(t *testing.T) {
 	t.Parallel()
 	option, made := withSecret(t)
@@ -341,13 +341,13 @@ func TestPagesOfATenantSkipOtherQueues(t *testing.T) {
 	require.NoError(t, json.Unmarshal(s.as(tenant, get("/api/v1/resources/overview")).Raw, &overview))
 	require.Equal(t, 2, overview.Queues)
 	require.Equal(t, 2, overview.Namespaces)
-	require.Equal(t, 4, overview.Partitions, "Default and p of each")
+	require.Equal(t, 4, overview.Partitions, "the partitions Default and p of both queues")
 	lagging := s.as(tenant, get("/api/v1/consumer-groups/lagging?minLagSeconds=0&limit=1"))
-	require.Contains(t, string(lagging.Raw), `"a.1"`, "the oldest of the tenant")
+	require.Contains(t, string(lagging.Raw), `"a.1"`, "the list must have the oldest partition of the tenant")
 }
 
-// A revoked token is refused by all instances at once, also by one that remembers it, and by one that
-// starts later or whose LISTEN connection was lost meanwhile.
+// All instances must refuse a revoked token at once. This includes an instance that has cached the token, an instance that
+// starts later, and an instance that lost its LISTEN connection meanwhile.
 func TestARevokedTokenIsRefusedEverywhere(t *testing.T) {
 	t.Parallel()
 	option, made := withSecret(t)
@@ -363,7 +363,7 @@ func TestARevokedTokenIsRefusedEverywhere(t *testing.T) {
 		require.NoError(t, token.Revoke(t.Context(), conn, id, time.Time{}))
 		return id
 	}
-	for range 2 { // the second time from memory
+	for range 2 { // the second answer comes from the cache
 		require.Equal(t, http.StatusOK, status(one, revoked))
 		require.Equal(t, http.StatusOK, status(other, revoked))
 	}
@@ -373,10 +373,10 @@ func TestARevokedTokenIsRefusedEverywhere(t *testing.T) {
 		require.JSONEq(t, `{"error":"Token has been revoked"}`, string(s.as(revoked, get("/api/v1/whoami")).Raw))
 		require.Equal(t, http.StatusOK, status(s, kept))
 	}
-	revoke(revoked) // again is no error
-	require.Equal(t, http.StatusUnauthorized, status(tenancy{startOn(t, dsn, option).client(t), ""}, revoked), "it read the set at its start")
+	revoke(revoked) // revoking a token twice must not fail
+	require.Equal(t, http.StatusUnauthorized, status(tenancy{startOn(t, dsn, option).client(t), ""}, revoked), "a new instance must read the revoked tokens at its start")
 
-	// The notification of this revocation is lost.
+	// The notification of this revocation is lost, because the row is inserted directly.
 	second := made("anna", identity.Admin, nil)
 	require.Equal(t, http.StatusOK, status(one, second))
 	content, err := token.Read(second)

@@ -13,7 +13,7 @@ import (
 
 const groupsPath = "/api/v1/consumer-groups"
 
-// seek is the answer to both kinds of seeks.
+// seek is the answer to a seek of a group or of a partition.
 type seek struct {
 	Success           bool    `json:"success"`
 	PartitionsUpdated int     `json:"partitionsUpdated"`
@@ -39,8 +39,8 @@ func (c client) deleteGroup(group, query string) groupDeletion {
 	return ask[groupDeletion](c, remove(groupsPath+"/"+url.PathEscape(group)+query)).ok(http.StatusOK)
 }
 
-// The checklist of docs/compatibility.md says that the stored subscription wins over request parameters, and that
-// deletions of groups and seeks take effect at once. The test uses the same instance and another one.
+// docs/compatibility.md promises that the stored subscription has priority over request parameters, and that deletions and
+// seeks of groups take effect at once. The test uses the same instance and another one.
 func TestGroupChangesTakeEffectAtOnce(t *testing.T) {
 	t.Parallel()
 	first := start(t, proven)
@@ -48,18 +48,18 @@ func TestGroupChangesTakeEffectAtOnce(t *testing.T) {
 	first.untilProven(t, 1)
 	other.untilProven(t, 1)
 	for name, run := range map[string]func(t *testing.T, a, b client, queue string){
-		"the stored subscription wins":                  groupStoredWins,
+		"the stored subscription has priority":          groupStoredWins,
 		"delete takes effect at once":                   groupDelete,
 		"delete fences leases":                          groupDeleteFences,
 		"waiting pops of a deleted group start again":   groupDeleteWhileWaiting,
 		"seek takes effect at once":                     groupSeek,
 		"seek fences leases":                            groupSeekFences,
-		"seek wakes who waits":                          groupSeekWakes,
+		"seek wakes waiting requests":                   groupSeekWakes,
 		"a queue created while a pop waits":             groupQueueBornWhileWaiting,
-		"a start in the future holds":                   groupStartsLater,
+		"a start in the future is respected":            groupStartsLater,
 		"a moved subscription applies to a new group":   groupSubscription,
 		"pops by tags register in every matching queue": groupTagged,
-		"pops by tags go by priority":                   groupPriority,
+		"pops by tags follow the priority":              groupPriority,
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -89,7 +89,7 @@ func groupDelete(t *testing.T, a, b client, queue string) {
 	require.Empty(t, a.popIDs(queue, "consumerGroup=h&subscriptionMode=all"))
 	require.Equal(t, groupDeletion{true, 2, true}, b.deleteGroup("h", "/queues/"+q(queue)))
 	require.Equal(t, groupDeletion{true, 0, true}, b.deleteGroup("h", "/queues/"+q(queue)))
-	require.ElementsMatch(t, []string{"1", "2", "3"}, a.popIDs(queue, "consumerGroup=h&batch=9&partitions=9"), "a new group, at once")
+	require.ElementsMatch(t, []string{"1", "2", "3"}, a.popIDs(queue, "consumerGroup=h&batch=9&partitions=9"), "a new group must receive all messages at once")
 	require.Empty(t, b.popIDs(queue, "consumerGroup=h"))
 }
 
@@ -120,8 +120,8 @@ func groupDeleteFences(t *testing.T, a, b client, queue string) {
 	require.Empty(t, b.popIDs(queue, "consumerGroup="+url.QueryEscape(group)))
 }
 
-// A polling consumer creates the group again. Messages stored before are not new to it, whatever its waiting pop has
-// read.
+// A consumer that polls creates the deleted group again. Messages that were stored before are not new for the new group,
+// whatever the waiting pop has read.
 func groupDeleteWhileWaiting(t *testing.T, a, b client, queue string) {
 	a.configure(queue, nil).ok(http.StatusOK)
 	const query = "consumerGroup=g&subscriptionMode=new&batch=9"
@@ -141,10 +141,10 @@ func groupDeleteWhileWaiting(t *testing.T, a, b client, queue string) {
 	require.Equal(t, []string{"new"}, waiting.delivery().ok(http.StatusOK).ids())
 }
 
-// A pop that waits for a queue or a partition receives the first message, also with subscriptionMode=new, because it
-// waited before the message was stored.
+// A pop waits for a missing queue or partition. It must receive the first message, even with subscriptionMode=new, because
+// the pop waited before the message was stored.
 func groupQueueBornWhileWaiting(t *testing.T, a, b client, queue string) {
-	for _, c := range []client{a, b} { // the queue is created, then a partition
+	for _, c := range []client{a, b} { // the first push creates the queue, the second one a partition
 		partition := map[client]string{a: "p", b: "later"}[c]
 		waiting := a.begin(popPartitionCall(queue, partition, "consumerGroup="+partition+"&subscriptionMode=new&wait=true&timeout=60000"))
 		elsewhere := a.begin(popCall(queue, "consumerGroup=any-"+partition+"&subscriptionMode=new&wait=true&timeout=60000"))
@@ -166,22 +166,22 @@ func groupStartsLater(t *testing.T, a, b client, queue string) {
 	b.untilParked(t, queue, 1)
 	a.pushIDs(queue, "p", "2")
 	a.pushIDs(queue, "created before the start", "3")
-	require.Empty(t, a.popIDs(queue, query), "stored before the start")
+	require.Empty(t, a.popIDs(queue, query), "messages stored before the start must be invisible")
 	require.Empty(t, a.popPartition(queue, "p", query).Raw)
 	var early bool
 	a.scan(t, "SELECT clock_timestamp() < $1", []any{start}, &early)
-	require.True(t, early, "the machine was too slow for this test: nothing is proven")
-	until(t, "the start has come", func() bool {
+	require.True(t, early, "the machine was too slow for this test: the start came before the pops")
+	until(t, "the start is in the past", func() bool {
 		a.scan(t, "SELECT clock_timestamp() < $1", []any{start}, &early)
 		return !early
 	})
-	require.Empty(t, a.popIDs(queue, query), "messages before the start stay invisible")
+	require.Empty(t, a.popIDs(queue, query), "messages stored before the start must stay invisible")
 	a.pushIDs(queue, "p", "4")
 	require.Equal(t, []string{"4"}, waiting.delivery().ok(http.StatusOK).ids())
 	a.pushIDs(queue, "created before the start", "5")
 	require.Equal(t, []string{"5"}, a.popIDs(queue, query))
 	a.seek("g", queue, `{"toBeginning":true}`)
-	require.ElementsMatch(t, []string{"1", "2", "3", "4", "5"}, a.popIDs(queue, query), "a seek overrules the start")
+	require.ElementsMatch(t, []string{"1", "2", "3", "4", "5"}, a.popIDs(queue, query), "a seek must override the start")
 }
 
 func groupSubscription(t *testing.T, a, b client, queue string) {
@@ -198,7 +198,7 @@ func groupSubscription(t *testing.T, a, b client, queue string) {
 	require.Equal(t, "0", string(move(a)["rowsUpdated"]))
 	require.Empty(t, a.popIDs(queue, query+"&subscriptionMode=new"))
 	require.Equal(t, "1", string(move(b)["rowsUpdated"]))
-	require.Empty(t, a.popIDs(queue, query), "it has a cursor there")
+	require.Empty(t, a.popIDs(queue, query), "a group with a cursor must keep its position")
 	a.deleteGroup(group, "?deleteMetadata=false")
 	require.Equal(t, []string{"3"}, b.popIDs(queue, query+"&subscriptionMode=new"))
 	refused := ask[seek](a, post(path, `{"subscriptionTimestamp":"soon"}`))
@@ -222,7 +222,7 @@ func groupTagged(t *testing.T, a, b client, _ string) {
 	}
 	require.ElementsMatch(t, []string{"new x", "new y"}, got)
 
-	// One queue delivers at once. The group is registered in the other as well.
+	// One of the two queues delivers at once. The group must be registered in the other queue as well.
 	tags = "consumerGroup=h&subscriptionFrom=1999-12-31&autoAck=true&namespace=" + ns
 	require.Len(t, ask[delivery](b, popTaggedCall(tags)).ok(http.StatusOK).ids(), 1)
 	var joined int
@@ -230,7 +230,7 @@ func groupTagged(t *testing.T, a, b client, _ string) {
 		WHERE q.namespace = $1 AND g.name = 'h' AND g.whole_queue`, []any{ns}, &joined)
 	require.Equal(t, 2, joined)
 
-	// A queue that another instance creates later.
+	// Another instance creates a queue later.
 	tags = "consumerGroup=i&subscriptionMode=new&wait=true&timeout=60000&namespace=" + ns
 	waiting := b.begin(popTaggedCall(tags))
 	until(t, "the pop waits", func() bool {
@@ -254,7 +254,7 @@ func groupPriority(t *testing.T, a, b client, _ string) {
 		a.send1(post(configurePath, encode(map[string]any{
 			"queue": ns + "." + one.task, "namespace": ns, "options": map[string]any{"priority": one.priority},
 		})))
-		if one.task != "highest" { // it stays empty
+		if one.task != "highest" { // the queue highest stays empty
 			a.pushIDs(ns+"."+one.task, "", one.task)
 		}
 	}
@@ -265,5 +265,5 @@ func groupPriority(t *testing.T, a, b client, _ string) {
 	for _, want := range []string{"high", "older", "younger", "low"} {
 		require.Equal(t, want, next(a, "g"))
 	}
-	require.Equal(t, "high", next(b, "h"), "a new group, at its first pop")
+	require.Equal(t, "high", next(b, "h"), "the first pop of a new group must follow the priority too")
 }

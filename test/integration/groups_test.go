@@ -15,9 +15,9 @@ func TestGroups(t *testing.T) {
 	t.Parallel()
 	s := start(t)
 	for name, run := range map[string]func(t *testing.T, c client, queue string){
-		"independent":            groupsIndependent,
-		"from a timestamp":       groupsFrom,
-		"queue mode has no mode": groupsQueueMode,
+		"independent":                         groupsIndependent,
+		"from a timestamp":                    groupsFrom,
+		"queue mode ignores subscriptionMode": groupsQueueMode,
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -37,7 +37,7 @@ func groupsIndependent(t *testing.T, c client, queue string) {
 	for _, group := range []string{"a", "b", "__QUEUE_MODE__"} {
 		require.Equal(t, []string{"4"}, c.popIDs(queue, "autoAck=true&consumerGroup="+group), group)
 	}
-	require.Empty(t, c.popIDs(queue, "consumerGroup="), "an empty group name means no group")
+	require.Empty(t, c.popIDs(queue, "consumerGroup="), "an empty group name must mean no group")
 }
 
 func groupsFrom(t *testing.T, c client, queue string) {
@@ -56,7 +56,7 @@ func groupsFrom(t *testing.T, c client, queue string) {
 		"an instant":   second.Add(time.Microsecond).Format(time.RFC3339Nano),
 	} {
 		query := "batch=9&consumerGroup=" + url.QueryEscape(group) + "&subscriptionMode=new&subscriptionFrom=" + url.QueryEscape(from)
-		require.Equal(t, []string{"3", "4"}, c.popIDs(queue, query), "%s: strictly after %s", group, from)
+		require.Equal(t, []string{"3", "4"}, c.popIDs(queue, query), "%s: the group must get only messages after %s", group, from)
 	}
 	require.Equal(t, []string{"1", "2", "3", "4"}, c.popIDs(queue, "batch=9&consumerGroup=past&subscriptionFrom=1999-12-31"))
 	require.Empty(t, c.popIDs(queue, "batch=9&consumerGroup=future&subscriptionFrom=2999-12-31T00:00:00Z"))
@@ -64,7 +64,7 @@ func groupsFrom(t *testing.T, c client, queue string) {
 
 func groupsQueueMode(t *testing.T, c client, queue string) {
 	c.pushIDs(queue, "p", "1")
-	require.Equal(t, []string{"1"}, c.popIDs(queue, "subscriptionMode=new"), "it always starts at the beginning")
+	require.Equal(t, []string{"1"}, c.popIDs(queue, "subscriptionMode=new"), "the default group must always start at the beginning")
 }
 
 func TestDefaultSubscriptionMode(t *testing.T) {

@@ -30,7 +30,7 @@ func groupSeek(t *testing.T, a, b client, queue string) {
 		{`{"timestamp":"1999-12-31"}`, []string{"1", "2", "3"}},
 		{`{"timestamp":"` + at["3"] + `"}`, nil},
 	} {
-		require.Equal(t, 2, b.seek("g", queue, c.body).PartitionsUpdated, "those it has a cursor in")
+		require.Equal(t, 2, b.seek("g", queue, c.body).PartitionsUpdated, "a seek must update the partitions in which the group has a cursor")
 		require.ElementsMatch(t, c.want, got(a), c.body)
 		require.Empty(t, got(b))
 	}
@@ -64,6 +64,6 @@ func groupSeekWakes(t *testing.T, a, b client, queue string) {
 		watch := stopwatch.Start(t)
 		a.seek("g", queue, `{"toBeginning":true}`)
 		require.Equal(t, []string{"1"}, waiting.delivery().ok(http.StatusOK).ids())
-		watch.Within(t, wakeBound, "the seek wakes, not a timer")
+		watch.Within(t, wakeBound, "time until a seek wakes the pop; a timer would take longer")
 	}
 }

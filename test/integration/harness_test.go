@@ -25,7 +25,8 @@ import (
 )
 
 const (
-	// patience is the timeout of conditions without their own limit. A busy machine has more of it.
+	// patience is the time limit of conditions without a limit of their own. On a busy machine the limit grows
+	// (test/stopwatch).
 	patience = 30 * time.Second
 	// lookInterval is the polling interval of until.
 	lookInterval = 10 * time.Millisecond
@@ -44,7 +45,7 @@ type server struct {
 	err  error
 }
 
-// document is the OpenAPI document, compiled once.
+// document is the OpenAPI document. It is compiled once.
 var document = sync.OnceValues(contract.Load)
 
 // documented returns an HTTP client that fails t if a request or an answer does not follow the OpenAPI document.
@@ -57,7 +58,7 @@ func documented(t *testing.T, base http.RoundTripper) *http.Client {
 	}}
 }
 
-// start starts a server on a new database and stops it at the end of t.
+// start starts a server on a new database. The server stops at the end of t.
 func start(t *testing.T, options ...func(*config.Config)) *server {
 	t.Helper()
 	return startOn(t, pgtest.Database(t), options...)
@@ -71,7 +72,7 @@ func startOn(t *testing.T, dsn string, options ...func(*config.Config)) *server 
 	return s
 }
 
-// launch begins the start of a server. ready waits for its end.
+// launch begins the start of a server. ready waits until the server has started.
 func launch(t *testing.T, dsn string, options ...func(*config.Config)) *server {
 	t.Helper()
 	cfg := config.Default()
@@ -80,7 +81,7 @@ func launch(t *testing.T, dsn string, options ...func(*config.Config)) *server {
 	cfg.Database.RequestTimeout = patience
 	cfg.HTTP.Addr, cfg.HTTP.DrainDelay = "127.0.0.1:0", 0
 	cfg.Spool.Dir = t.TempDir()
-	cfg.Defaults.RetryLimit, cfg.Defaults.RetryDelay = 3, 0 // TestAMinuteOfFailuresLosesNothing has the defaults
+	cfg.Defaults.RetryLimit, cfg.Defaults.RetryDelay = 3, 0 // TestAMinuteOfFailuresLosesNothing tests the defaults
 	cfg.Encryption.Key = setting.Secret(strings.Repeat("5", 64))
 	for _, option := range options {
 		option(&cfg)
@@ -120,7 +121,7 @@ func (s *server) ready(t *testing.T) {
 	})
 }
 
-// stop stops the server like SIGTERM and returns the result of app.Run. It may be called twice.
+// stop stops the server as SIGTERM does, and returns the result of app.Run. It may be called twice.
 func (s *server) stop(t *testing.T) error {
 	t.Helper()
 	s.cancel()
@@ -132,7 +133,7 @@ func (s *server) stop(t *testing.T) error {
 	}
 }
 
-// call is a request, and reply a response.
+// call is a request. reply is a response.
 type (
 	call  = httpcall.Call
 	reply = httpcall.Reply
@@ -143,7 +144,7 @@ func (s *server) send(ctx context.Context, c call) (reply, error) {
 	return httpcall.Send(ctx, s.http, s.base, c)
 }
 
-// scan reads one row of the server's database, for state that no endpoint shows.
+// scan reads one row of the server's database. Tests use it for state that no endpoint returns.
 func (s *server) scan(t *testing.T, query string, args []any, into ...any) {
 	t.Helper()
 	conn, err := pgx.Connect(t.Context(), s.dsn)
@@ -153,7 +154,7 @@ func (s *server) scan(t *testing.T, query string, args []any, into ...any) {
 	require.NoError(t, err)
 }
 
-// until polls happened until it returns true, and fails the test after patience.
+// until calls happened repeatedly until it returns true. After patience it fails the test.
 func until(t *testing.T, what string, happened func() bool) {
 	t.Helper()
 	watch := stopwatch.Start(t)

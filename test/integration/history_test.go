@@ -68,15 +68,15 @@ type (
 	}
 )
 
-// What an instance did is in the answers of every instance, with true numbers. The last minute is written when the
-// instance stops.
-func TestTheHistoryHasTrueNumbers(t *testing.T) {
+// The answers of every instance must have the counts of an instance that has stopped. That instance writes its last minute
+// when it stops.
+func TestTheHistoryHasCorrectNumbers(t *testing.T) {
 	t.Parallel()
 	dsn := pgtest.Database(t)
 	gone := startOn(t, dsn)
 	c := gone.client(t)
 	c.pushIDs("a", "p", "1", "2", "3", "4", "5")
-	c.pushIDs("a", "p", "1", "6") // 1 is a duplicate
+	c.pushIDs("a", "p", "1", "6") // message 1 is a duplicate
 	c.pushIDs("b", "", "1")
 	got := c.pop("a", "batch=4&consumerGroup=g").ok(http.StatusOK)
 	require.Len(t, got.Messages, 4)
@@ -84,7 +84,7 @@ func TestTheHistoryHasTrueNumbers(t *testing.T) {
 		ask[any](c, post("/api/v1/ack", fmt.Sprintf(`{"transactionId":%q,"partitionId":%q,"leaseId":%q,"consumerGroup":"g","status":%q}`,
 			id, got.Messages[0].PartitionID, got.LeaseID, status))).ok(http.StatusOK)
 	}
-	ack("2", "completed") // 1 and 2
+	ack("2", "completed") // completes messages 1 and 2
 	ack("3", "dlq")
 	ack("9", "completed") // there is no such message
 	require.Equal(t, http.StatusNoContent, c.pop("none", "").Status)
@@ -106,12 +106,12 @@ func TestTheHistoryHasTrueNumbers(t *testing.T) {
 
 	c = startOn(t, dsn).client(t)
 	var status statusBody
-	until(t, "the rows are read", func() bool {
+	until(t, "the second server has read the rows", func() bool {
 		status = ask[statusBody](c, get("/api/v1/status")).ok(http.StatusOK)
 		return len(status.Throughput) > 0
 	})
 	require.Equal(t, 1, status.BucketMinutes)
-	require.GreaterOrEqual(t, status.PointCount, 60, "each minute of the hour has a point")
+	require.GreaterOrEqual(t, status.PointCount, 60, "each minute of the hour must have a point")
 	var sum throughputPoint
 	for _, point := range status.Throughput {
 		sum.Ingested, sum.Processed, sum.PopMessages = sum.Ingested+point.Ingested, sum.Processed+point.Processed, sum.PopMessages+point.PopMessages
@@ -126,8 +126,8 @@ func TestTheHistoryHasTrueNumbers(t *testing.T) {
 	require.EqualValues(t, 9, status.Messages.Total)
 	require.EqualValues(t, 3, status.Messages.Requests.Push)
 	require.EqualValues(t, 3, status.Messages.Requests.Ack)
-	require.Len(t, status.Workers, 1)
-	require.EqualValues(t, 4, status.Workers[0].MessagesProcessed)
+	require.Len(t, status.Workers, 2, "an idle instance must be listed too")
+	require.EqualValues(t, 4, status.Workers[0].MessagesProcessed+status.Workers[1].MessagesProcessed)
 
 	ops := map[string]int64{}
 	for _, row := range ask[queueOpsBody](c, get("/api/v1/analytics/queue-ops")).ok(http.StatusOK).Series {
@@ -141,7 +141,7 @@ func TestTheHistoryHasTrueNumbers(t *testing.T) {
 			require.Positive(t, row.P99Ms)
 		}
 	}
-	for name, want := range map[string]int64{"a pushed": 6, "b pushed": 3, "a popped": 4, "none empty": 1, "a acked": 2, "b transactions": 1, "a created": 1} {
+	for name, want := range map[string]int64{"a pushed": 6, "b pushed": 3, "a popped": 4, "none empty": 1, "a acked": 1, "b transactions": 1, "a created": 1} {
 		require.Equal(t, want, ops[name], name)
 	}
 	require.NotContains(t, raw("/api/v1/analytics/queue-ops?queue=a"), `"partitionCount":0`)
@@ -164,15 +164,16 @@ func TestTheHistoryHasTrueNumbers(t *testing.T) {
 	ask[any](c, post("/api/v1/stats/refresh", "")).ok(http.StatusOK)
 }
 
-// A row holds for each later minute until the next row of its series. An hour after the last row it does not.
-func TestWaitingRequestsAreFilledForward(t *testing.T) {
+// A row has a number of waiting requests. The number applies to each minute until the next row of its series, but for at
+// most an hour.
+func TestCountsOfWaitingRequestsLastUntilTheNextRow(t *testing.T) {
 	t.Parallel()
 	s := start(t)
 	c := s.client(t)
 	now := time.Now().UTC().Truncate(time.Minute)
 	s.scan(t, `WITH i AS (INSERT INTO belfry.history_instance SELECT $1::timestamptz - m * interval '1 minute', 1, '00000000-0000-4000-8000-000000000001', 'host', 6632, 7,
 			1, 1, 1, 1, 1, 1, 1, 1, 1 FROM unnest(ARRAY[180, 100, 90]) m RETURNING at, instance),
-		h AS (INSERT INTO belfry.history SELECT i.at, 1, i.instance, 'q', 'g', 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, '{}',
+		h AS (INSERT INTO belfry.history SELECT i.at, 1, i.instance, 'q', 'g', 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, '{}',
 			CASE extract(epoch FROM $1::timestamptz - i.at) WHEN 90 * 60 THEN 5 ELSE 9 END FROM i RETURNING 1) SELECT count(*) FROM h`, []any{now}, new(int))
 	waiting := func(from, to int) (counts []int64) {
 		at := func(minutes int) string { return now.Add(-time.Duration(minutes) * time.Minute).Format(time.RFC3339) }
@@ -183,14 +184,14 @@ func TestWaitingRequestsAreFilledForward(t *testing.T) {
 		return counts
 	}
 	require.Equal(t, []int64{5, 5, 9, 9}, waiting(92, 88))
-	require.Equal(t, []int64{9, 9}, waiting(117, 115), "65 minutes after the first row")
+	require.Equal(t, []int64{9, 9}, waiting(117, 115), "the first row must count for an hour")
 	require.Empty(t, waiting(104, 102))
 	require.Equal(t, []int64{5}, waiting(25, 24))
 	require.Empty(t, waiting(10, 5))
 	require.Contains(t, string(ask[any](c, get("/api/v1/analytics/queue-parked-replicas?from="+now.Add(-2*time.Hour).Format(time.RFC3339))).Raw), `"hostname":"host"`)
 }
 
-func TestAHistoryThatCannotBeReadSaysWhy(t *testing.T) {
+func TestInvalidHistoryRequestsAreRefusedWithAReason(t *testing.T) {
 	t.Parallel()
 	c := start(t).client(t).loose()
 	refused := func(target, want string) {
@@ -209,7 +210,7 @@ func TestAHistoryThatCannotBeReadSaysWhy(t *testing.T) {
 			refused("/api/v1/"+path+"?"+query, want)
 		}
 	}
-	refused("/api/v1/analytics/queue-ops?live=false&task=t", "leave out namespace and task")
+	refused("/api/v1/analytics/queue-ops?live=false&task=t", "remove namespace and task")
 	refused("/api/v1/status/analytics?interval=week", "it must be minute, hour or day")
 	refused("/api/v1/status/analytics?interval=minute&from="+time.Now().Add(-72*time.Hour).UTC().Format(time.RFC3339), "send a longer interval")
 	for span, minutes := range map[time.Duration]int{time.Hour: 1, 6 * time.Hour: 5, 24 * time.Hour: 15, 7 * 24 * time.Hour: 60, 8 * 24 * time.Hour: 360} {

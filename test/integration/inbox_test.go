@@ -13,7 +13,7 @@ import (
 	"github.com/belfry-mq/belfry/test/pgtest"
 )
 
-// producer returns a session for SQL clients.
+// producer opens a session for a client that uses SQL.
 func producer(t *testing.T, dsn string) *pgx.Conn {
 	t.Helper()
 	conn, err := pgx.Connect(t.Context(), dsn)
@@ -28,8 +28,8 @@ func execute(t *testing.T, conn *pgx.Conn, statement string, args ...any) {
 	require.NoError(t, err)
 }
 
-// A waiting pop is woken whichever instance runs the sequencer.
-func TestInsertWakesConsumersOfEveryInstance(t *testing.T) {
+// A waiting pop must be woken even if another instance runs the sequencer.
+func TestInsertWakesConsumersAtEveryInstance(t *testing.T) {
 	t.Parallel()
 	dsn := pgtest.Database(t)
 	one, two := startOn(t, dsn).client(t), startOn(t, dsn).client(t)
@@ -61,7 +61,7 @@ func TestPushWithADelayOverSQL(t *testing.T) {
 	require.Greater(t, time.Since(began), 700*time.Millisecond)
 }
 
-// Without a notification, the scan at the fallback interval finds the message.
+// Without a notification, the scan after the fallback interval must find the message.
 func TestTheFallbackFindsUnannouncedMessages(t *testing.T) {
 	t.Parallel()
 	c := start(t, func(cfg *config.Config) { cfg.Dispatch.FallbackInterval = 300 * time.Millisecond }).client(t)
@@ -71,8 +71,8 @@ func TestTheFallbackFindsUnannouncedMessages(t *testing.T) {
 	require.Equal(t, []string{"silent"}, c.popIDs("orders", "wait=true&timeout=30000&autoAck=true"))
 }
 
-// The rows of a restored dump have the transaction ids of another cluster. This cluster has used some of them, and will
-// not use others for a long time.
+// The rows of a restored dump have transaction ids of Postgres (xid) from another cluster. This cluster has already used
+// some of these ids, and will not use others for a long time. The sequencer must move all rows.
 func TestRowsWithForeignTransactionIDsAreMoved(t *testing.T) {
 	t.Parallel()
 	dsn := pgtest.Database(t)

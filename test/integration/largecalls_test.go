@@ -8,7 +8,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// Clients of Queen MQ push 12,000 items in one call, and to 1,200 partitions.
+// Clients of Queen MQ push 12,000 items in one call, and to 1,200 partitions. The server must accept such a call.
 func TestPushOfManyItemsToManyPartitions(t *testing.T) {
 	t.Parallel()
 	c := start(t).client(t)

@@ -8,7 +8,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// requireEnd requires that an extended lease ends after left.
+// requireEnd requires that an extended lease ends after the time left, within a minute.
 func requireEnd(t *testing.T, e extension, left time.Duration) {
 	t.Helper()
 	require.NotNil(t, e.NewExpiresAt)
@@ -17,7 +17,8 @@ func requireEnd(t *testing.T, e extension, left time.Duration) {
 	require.WithinDuration(t, time.Now().Add(left), end, time.Minute)
 }
 
-// pkg/httpapi/data tests the answers, and test/model all other outcomes.
+// An extended lease must stay exclusive after its original end. pkg/httpapi/data tests the answers. test/model tests all
+// other outcomes.
 func TestAnExtendedLeaseKeepsOthersOut(t *testing.T) {
 	t.Parallel()
 	g := given(t, start(t), 1, 1, map[string]any{"leaseTime": 300})

@@ -17,15 +17,15 @@ import (
 	"github.com/belfry-mq/belfry/test/stopwatch"
 )
 
-// The answer to a waiting pop comes a little before its timeout, because the client may have the same timeout.
-func TestWaitingPopAnswersInTime(t *testing.T) {
+// The server must answer a waiting pop a little before the timeout of the pop, because the client may use the same timeout.
+func TestWaitingPopIsAnsweredBeforeItsTimeout(t *testing.T) {
 	t.Parallel()
 	c := start(t).client(t)
 	c.configure("q", nil).ok(http.StatusOK)
 	const timeout = 3 * time.Second
 	watch := stopwatch.Start(t)
 	got := c.pop("q", fmt.Sprintf("wait=true&timeout=%d", timeout.Milliseconds()))
-	watch.Within(t, timeout, "a pop without a message is answered")
+	watch.Within(t, timeout, "time until a pop without a message is answered")
 	require.Equal(t, http.StatusNoContent, got.Status)
 	require.Empty(t, got.Raw)
 	require.Greater(t, got.Took, timeout-timeout/10)
@@ -44,23 +44,23 @@ func TestClientThatDisconnectsWhileWaiting(t *testing.T) {
 		c.untilWaiting(0)
 		c.pushIDs("q", "", fmt.Sprint(i))
 		got := c.pop("q", "").ok(http.StatusOK)
-		require.Equal(t, []string{fmt.Sprint(i)}, got.ids(), "at once")
+		require.Equal(t, []string{fmt.Sprint(i)}, got.ids(), "the next pop must get the message at once")
 		require.Equal(t, 1, got.Messages[0].Attempt)
 		c.ackBatch("", got.ack("completed")...).ok(http.StatusOK)
 	}
 }
 
-// The client disconnects while its pop waits in the database and will take the lease. The answer is larger than the
-// buffers of a new connection, so the server notices that it was not received.
+// The client disconnects while its pop waits for a row lock. The pop then takes a lease. The answer is larger than the
+// buffers of a new connection, so the server notices that the client did not receive it.
 func TestClientThatDisconnectsDuringTheClaim(t *testing.T) {
 	t.Parallel()
 	s := start(t)
 	c := s.client(t)
 	c.configure("q", nil).ok(http.StatusOK)
-	require.Empty(t, c.popIDs("q", ""), "the group exists")
+	require.Empty(t, c.popIDs("q", ""), "the first pop only creates the group")
 	c.push(item{Queue: "q", TransactionID: "m", Payload: json.RawMessage(`"` + strings.Repeat("x", 1<<20) + `"`)}).ok(http.StatusCreated)
 
-	// Pops wait for the lock on the cursor instead of answering that there is no message.
+	// The other session locks the cursor. A pop waits for that lock and does not answer that there is no message.
 	rival, err := pgx.Connect(t.Context(), s.dsn)
 	require.NoError(t, err)
 	defer func() { require.NoError(t, rival.Close(context.WithoutCancel(t.Context()))) }()
@@ -71,7 +71,7 @@ func TestClientThatDisconnectsDuringTheClaim(t *testing.T) {
 	require.NoError(t, err)
 	_, err = fmt.Fprintf(conn, "GET %s HTTP/1.1\r\nHost: x\r\n\r\n", popCall("q", "").Target)
 	require.NoError(t, err)
-	until(t, "the pop waits for the rival", func() bool {
+	until(t, "the pop waits for the lock", func() bool {
 		var blocked bool
 		s.scan(t, `SELECT EXISTS (SELECT 1 FROM pg_stat_activity WHERE datname = current_database() AND wait_event_type = 'Lock')`, nil, &blocked)
 		return blocked
@@ -81,8 +81,8 @@ func TestClientThatDisconnectsDuringTheClaim(t *testing.T) {
 	require.NoError(t, err)
 
 	got := c.pop("q", "wait=true&timeout=20000").ok(http.StatusOK)
-	require.Equal(t, []string{"m"}, got.ids(), "the lease was released")
-	require.Equal(t, 1, got.Messages[0].Attempt, "the aborted delivery is not an attempt")
+	require.Equal(t, []string{"m"}, got.ids(), "the server must have released the lease")
+	require.Equal(t, 1, got.Messages[0].Attempt, "a delivery that was not received must not count as an attempt")
 }
 
 func TestTooManyWaitingRequests(t *testing.T) {
@@ -97,13 +97,13 @@ func TestTooManyWaitingRequests(t *testing.T) {
 	over := c.pop("q", "wait=true&timeout=60000")
 	require.Equal(t, http.StatusServiceUnavailable, over.Status)
 	require.Contains(t, []string{"1", "2", "3"}, over.Header.Get("Retry-After"))
-	require.Equal(t, "this consumer group has its part of the requests of this caller that may wait (dispatch.max_intentions); send the request again", over.failure)
-	require.Equal(t, http.StatusNoContent, c.pop("q", "").Status, "pops without a wait are served")
-	require.Equal(t, http.StatusServiceUnavailable, c.pop("ready", "wait=true&timeout=60000").Status, "a waiting request is counted before its first probe")
-	require.Equal(t, []string{"1"}, c.popIDs("ready", ""), "a pop without a wait gets the message")
+	require.Equal(t, "this consumer group has used up its part of the caller's waiting requests (dispatch.max_intentions); send the request again", over.failure)
+	require.Equal(t, http.StatusNoContent, c.pop("q", "").Status, "a pop without wait must be served")
+	require.Equal(t, http.StatusServiceUnavailable, c.pop("ready", "wait=true&timeout=60000").Status, "a request with wait=true must count before its first probe")
+	require.Equal(t, []string{"1"}, c.popIDs("ready", ""), "a pop without wait must get the message")
 
 	c.pushIDs("q", "", "2")
-	require.Equal(t, []string{"2"}, first.delivery().ok(http.StatusOK).ids(), "waiting requests are not affected")
+	require.Equal(t, []string{"2"}, first.delivery().ok(http.StatusOK).ids(), "waiting requests must not be affected")
 	c.untilWaiting(1)
 	again := c.begin(popCall("q", "wait=true&timeout=60000"))
 	c.untilWaiting(2)
@@ -124,12 +124,12 @@ func TestStopAnswersWaitingPops(t *testing.T) {
 	watch := stopwatch.Start(t)
 	require.NoError(t, s.stop(t))
 	// net/http closes a connection without a request after 5 s.
-	watch.Within(t, 10*time.Second, "the stop does not wait for timeouts")
+	watch.Within(t, 10*time.Second, "time of the stop; it must not wait for the timeouts of the pops")
 	for _, one := range waiting {
 		got := one.delivery()
 		require.Equal(t, http.StatusNoContent, got.Status)
 		require.Empty(t, got.Raw)
 	}
 	_, err := s.send(t.Context(), popCall("q", ""))
-	require.Error(t, err, "the server has stopped")
+	require.Error(t, err, "a stopped server must not answer")
 }

@@ -40,7 +40,8 @@ func (c client) switchTo(path, enabled string) {
 	ask[any](c, post(path, `{"enabled":`+enabled+`}`)).ok(http.StatusOK)
 }
 
-// A switch that is turned on one instance holds on another one, also after its restart, until it is turned off.
+// A maintenance switch that is set on one instance must apply on another instance, also after a restart, until it is
+// cleared.
 func TestMaintenanceHoldsOnEveryInstance(t *testing.T) {
 	t.Parallel()
 	dsn := pgtest.Database(t)
@@ -58,7 +59,7 @@ func TestMaintenanceHoldsOnEveryInstance(t *testing.T) {
 	}
 	require.True(t, buffers(here))
 	until(t, "the other instance keeps pushes on disk", func() bool { return buffers(there) })
-	require.Equal(t, []string{"1"}, there.popIDs("q", "batch=1&autoAck=true"), "pops go on")
+	require.Equal(t, []string{"1"}, there.popIDs("q", "batch=1&autoAck=true"), "pops must continue during push maintenance")
 	here.switchTo(maintenancePath+"/pop", "true")
 	until(t, "the other instance answers without messages", func() bool { // a new group would receive a message
 		return there.pop("q", "consumerGroup="+queue.NewID().String()).Status == http.StatusNoContent
@@ -66,7 +67,7 @@ func TestMaintenanceHoldsOnEveryInstance(t *testing.T) {
 	require.Equal(t, http.StatusNoContent, there.pop("q", "").Status)
 	require.Equal(t, http.StatusNoContent, there.popPartition("q", "Default", "").Status)
 
-	until(t, "each knows of the other", func() bool {
+	until(t, "each instance knows the other one", func() bool {
 		shared := ask[sharedState](there, get("/api/v1/system/shared-state")).ok(http.StatusOK)
 		return shared.Running && shared.MaintenanceMode && shared.Health.Alive == 1
 	})
@@ -81,7 +82,7 @@ func TestMaintenanceHoldsOnEveryInstance(t *testing.T) {
 	waiting := there.begin(popCall("q", "wait=true&timeout=60000&autoAck=true"))
 	there.untilWaiting(1)
 	here.switchTo(maintenancePath+"/pop", "false")
-	require.Equal(t, "2", waiting.delivery().ok(http.StatusOK).Messages[0].TransactionID, "a held pop looks when maintenance ends")
+	require.Equal(t, "2", waiting.delivery().ok(http.StatusOK).Messages[0].TransactionID, "a waiting pop must probe again when maintenance ends")
 	here.switchTo(maintenancePath, "false")
 	until(t, "the other instance stores pushes", func() bool { return !buffers(there) })
 	require.False(t, here.maintenance().MaintenanceMode || here.maintenance().PopMaintenanceMode)

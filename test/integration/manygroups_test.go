@@ -9,10 +9,10 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// A queue has 1,100 groups, more than a wake looks at one by one, and requests of some of them wait at
-// another instance than the pushes. Each group gets each message, a push is at most two entries in the
-// notifications (its partition became ready, and perhaps the partition of the push before), and the other
-// instance never looks at everything.
+// A queue has 1,100 groups. In a queue with more than 1,000 groups, a wake handles groups differently (docs/design.md).
+// Requests of 20 groups wait at one instance, and the pushes go to another instance. Each group must get each message. A
+// push may cause at most two entries in notifications: one for its partition, and one for the partition of the previous
+// push. The pushes must cause no resync.
 func TestPushesToManyGroupsCauseNoResync(t *testing.T) {
 	t.Parallel()
 	const groups, waiting, partitions, pushes = 1100, 20, 4, 15

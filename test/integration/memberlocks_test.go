@@ -19,9 +19,9 @@ import (
 	"github.com/belfry-mq/belfry/test/pgtest"
 )
 
-// strongestLocks are the strongest locks that LOCK TABLE gives to each role, by table or view. A new table, view or role
-// must enter. An admin has the rights of the server. Of the others, none may have more than ACCESS SHARE, which each
-// reader holds.
+// strongestLocks lists for each table and view the strongest lock that LOCK TABLE grants to each role. New tables, views
+// and roles must be added. belfry_admin has the rights of the server. Every other role may get at most ACCESS SHARE, the
+// lock that each reader holds.
 const strongestLocks = `
 attachment: belfry_admin ACCESS EXCLUSIVE, belfry_producer ACCESS SHARE
 attachment_failure: belfry_admin ACCESS EXCLUSIVE, belfry_producer ACCESS SHARE
@@ -56,9 +56,9 @@ trace: belfry_admin ACCESS EXCLUSIVE
 trace_name: belfry_admin ACCESS EXCLUSIVE
 `
 
-// heldUp lists by role the statements that wait while the role holds all its locks, and has changed all its rows. The role
-// "stranger" may only connect, and holds advisory locks. A new role must enter. The first grant to push gives up after 5
-// seconds: see change_grant.
+// heldUp lists for each role the statements that wait while a session of the role holds all locks that the role can get.
+// The role "stranger" may only connect, and holds advisory locks. New roles must be added. The first grant of push gives up
+// after 5 seconds: see change_grant.
 var heldUp = map[string][]string{
 	"nobody":          {},
 	"stranger":        {},
@@ -66,7 +66,8 @@ var heldUp = map[string][]string{
 	"belfry_producer": {"the first grant to push"},
 }
 
-// sqlStrongestLocks tries each mode of LOCK TABLE on each relation of the schema as each role, the strongest first.
+// sqlStrongestLocks tries each mode of LOCK TABLE on each relation of the schema as each role. It starts with the strongest
+// mode.
 const sqlStrongestLocks = `CREATE FUNCTION pg_temp.strongest_locks() RETURNS TABLE (relation text, role name, mode text) LANGUAGE plpgsql AS $$
 BEGIN
     FOR relation, role IN
@@ -90,16 +91,16 @@ BEGIN
     END LOOP;
 END $$`
 
-// lock is a lock that a role may take.
+// lock is the strongest lock that a role can get on a relation.
 type lock struct{ Relation, Role, Mode string }
 
-func TestLocksOfMembersHoldNobodyUp(t *testing.T) {
+func TestLocksOfRolesDelayNoStatement(t *testing.T) {
 	t.Parallel()
 	dsn := pgtest.Database(t)
 	admin := producer(t, dsn)
 	database := admin.Config().Database
 	stranger, owner := "stranger_of_"+database, "owner_of_"+database
-	for _, role := range []string{stranger, owner} { // roles belong to the whole cluster
+	for _, role := range []string{stranger, owner} { // roles belong to the cluster, so their names contain the name of the database
 		execute(t, admin, `CREATE ROLE `+role)
 		t.Cleanup(func() {
 			conn, err := pgx.Connect(context.Background(), dsn)
@@ -150,7 +151,7 @@ func TestLocksOfMembersHoldNobodyUp(t *testing.T) {
 			}
 		}
 		switch role {
-		case "stranger": // with 7 or 9 it would keep messages written by SQL in the inbox; see docs/security.md
+		case "stranger": // a holder of lock 7 or 9 stops the sequencer; see docs/security.md
 			execute(t, holder, `SELECT pg_advisory_lock(27696063967295745), pg_try_advisory_lock(1111837766, 8), pg_try_advisory_lock(1111837766, 10)`)
 		case "belfry_producer":
 			execute(t, holder, `CREATE TEMP TABLE mine (id int); INSERT INTO belfry.inbox (queue, payload) VALUES ('held', '1')`)
@@ -164,14 +165,14 @@ func TestLocksOfMembersHoldNobodyUp(t *testing.T) {
 	require.Equal(t, heldUp, waiting)
 }
 
-// walk is one round of everything that the product does.
+// walk uses all features of the product once, with one queue.
 type walk struct {
 	tenancy
 	owner string
 	place place
 }
 
-// waiting does everything while holder has its transaction open, and returns what failed for it.
+// waiting uses all features while the transaction of holder is open. It returns the names of the features that failed.
 func (w *walk) waiting(holder *pgx.Conn) []string {
 	w.t.Helper()
 	failed := []string{}
@@ -242,6 +243,6 @@ func (w *walk) waiting(holder *pgx.Conn) []string {
 	})
 	var waits int
 	w.scan(w.t, `SELECT count(*) FROM pg_stat_activity WHERE $1 = ANY (pg_blocking_pids(pid))`, []any{holder.PgConn().PID()}, &waits)
-	require.Zero(w.t, waits, "sessions wait in the background")
+	require.Zero(w.t, waits, "no session of the server may wait for the holder")
 	return failed
 }

@@ -36,7 +36,7 @@ func (c client) deleteMessage(m letter) (existed bool, answer string) {
 	return got.Success, got.Message
 }
 
-// depth returns the number of messages that the cursors of a queue have still to read.
+// depth returns the number of messages that the cursors of a queue have not read yet.
 func (c client) depth(queue string) (n int) {
 	c.t.Helper()
 	c.scan(c.t, `SELECT coalesce(sum(p.last_seq - c.committed - coalesce(belfry.skipped_after(c.skip, 0), 0) + coalesce(c.redrives, 0)), 0)
@@ -86,7 +86,7 @@ func messagesShown(t *testing.T, c client, queue string) {
 	require.Equal(t, "why", *got.ErrorMessage)
 	require.Equal(t, 1, got.BusStatus.ConsumedBy)
 	require.Equal(t, 1, c.redriveAll(queue, "g").Redriven)
-	require.Zero(t, c.shown(m).BusStatus.ConsumedBy, "the message must be read again")
+	require.Zero(t, c.shown(m).BusStatus.ConsumedBy, "a redriven message must count as unread")
 	require.Equal(t, "completed", c.shown(m).Status)
 }
 
@@ -112,7 +112,7 @@ func messagesDeletedWholeLease(t *testing.T, c client, queue string) {
 	waiting := c.begin(popCall(queue, "consumerGroup=g&wait=true&timeout=60000"))
 	c.deleteMessage(letter{PartitionID: stored[0].PartitionID, TransactionID: "2"})
 	c.deleteMessage(letter{PartitionID: stored[0].PartitionID, TransactionID: "1"})
-	require.Equal(t, []string{"3"}, waiting.delivery().ok(http.StatusOK).ids(), "the lease need not expire")
+	require.Equal(t, []string{"3"}, waiting.delivery().ok(http.StatusOK).ids(), "a lease must end when all its messages are deleted")
 	require.Less(t, waiting.reply.Took, patience)
 	require.Equal(t, "Message not found", *c.ackBatch("g", d.ack("completed")...).ok(http.StatusOK)[0].Error)
 	require.Equal(t, 1, c.depth(queue))

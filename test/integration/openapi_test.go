@@ -10,7 +10,7 @@ import (
 	"github.com/belfry-mq/belfry/pkg/httpapi/openapi"
 )
 
-// The status endpoints, for people and load balancers. The client checks every answer against the OpenAPI document.
+// The answers of the status endpoints must follow the OpenAPI document. The client checks every answer.
 func TestStatusEndpointsFollowTheDocument(t *testing.T) {
 	t.Parallel()
 	c := start(t).client(t)

@@ -19,14 +19,14 @@ import (
 	"github.com/belfry-mq/belfry/test/stopwatch"
 )
 
-// two starts two instances on one database.
+// two starts two instances on the same database.
 func two(t *testing.T) (here, there client) {
 	t.Helper()
 	dsn := pgtest.Database(t)
 	return startOn(t, dsn).client(t), startOn(t, dsn).client(t)
 }
 
-// exec runs a SQL statement, for changes that no endpoint makes.
+// exec runs a SQL statement. Tests use it for changes that no endpoint makes.
 func (c client) exec(query string, args ...any) {
 	c.t.Helper()
 	conn, err := pgx.Connect(c.t.Context(), c.dsn)
@@ -36,14 +36,14 @@ func (c client) exec(query string, args ...any) {
 	require.NoError(c.t, err)
 }
 
-// crash ends every lease, as if the consumers had crashed.
+// crash ends every lease, as after a crash of the consumers.
 func (c client) crash() {
 	c.t.Helper()
 	c.exec(`UPDATE belfry.cursor SET lease_until = statement_timestamp(), ready_at = statement_timestamp() WHERE lease_id IS NOT NULL`)
 }
 
-// elapse lets a time pass for a queue: it moves the instants of its messages and partitions back, and ends the leases and
-// delays that end within that time. Waiting pops do not notice.
+// elapse simulates that time passes for a queue. It moves the times of its messages and partitions into the past, and ends
+// the leases and delays that would end in that time. Waiting pops do not notice it.
 func (c client) elapse(queue string, by time.Duration) {
 	c.t.Helper()
 	c.exec(`WITH places AS (
@@ -58,14 +58,14 @@ func (c client) elapse(queue string, by time.Duration) {
 	  FROM places p WHERE p.id = c.partition_id`, queue, by)
 }
 
-// A delayed message is delivered in time to waiting pops on any instance, and delays the messages after it in its
+// A delayed message must be delivered in time to waiting pops at any instance. It delays the messages after it in its
 // partition.
 func TestAPushedItemMayBeDelayed(t *testing.T) {
 	t.Parallel()
 	const delay = 600 * time.Millisecond
 	here, there := two(t)
 	here.push(item{Queue: "q", TransactionID: "1", DelaySeconds: 3600}, item{Queue: "q", TransactionID: "2"}).ok(http.StatusCreated)
-	require.Empty(t, here.popIDs("q", ""), "the first message delays the other")
+	require.Empty(t, here.popIDs("q", ""), "the delayed message must delay the second message")
 
 	first := map[string]func() item{
 		"for a time":       func() item { return item{DelaySeconds: delay.Seconds()} },
@@ -93,10 +93,10 @@ func TestAPushedItemMayBeDelayed(t *testing.T) {
 		require.Equal(t, []string{"1", "2", "3"}, one.delivery().ok(http.StatusOK).ids())
 		require.GreaterOrEqual(t, watch.Elapsed(), delay)
 	}
-	watch.Within(t, delay+3*time.Second, "delayed messages are delivered")
+	watch.Within(t, delay+3*time.Second, "time until delayed messages are delivered")
 }
 
-// retryDelay delays a failed message, also over a restart. A waiting pop receives it.
+// retryDelay must delay a failed message, also across a restart. A waiting pop must then receive the message.
 func TestRetryDelayIsKept(t *testing.T) {
 	t.Parallel()
 	dsn := pgtest.Database(t)
@@ -109,7 +109,7 @@ func TestRetryDelayIsKept(t *testing.T) {
 		d := c.pop(queue, "").ok(http.StatusOK)
 		require.True(t, c.ackBatch("", d.ack("failed")...).ok(http.StatusOK)[0].released())
 	}
-	require.Equal(t, []string{"1"}, c.popIDs("plain", ""), "retryDelay 0 delays nothing")
+	require.Equal(t, []string{"1"}, c.popIDs("plain", ""), "retryDelay 0 must delay nothing")
 	require.Empty(t, c.popIDs("q", ""))
 	require.NoError(t, first.stop(t))
 
@@ -122,19 +122,19 @@ func TestRetryDelayIsKept(t *testing.T) {
 	began := time.Now()
 	require.True(t, c.ackBatch("", d.ack("failed")...).ok(http.StatusOK)[0].released())
 	d = c.pop("q", "wait=true&timeout=60000").ok(http.StatusOK)
-	require.Greater(t, time.Since(began), 450*time.Millisecond, "twice the delay, which varies by a fifth")
+	require.Greater(t, time.Since(began), 450*time.Millisecond, "the second delay must be twice retryDelay, minus at most a fifth")
 	require.Equal(t, 3, d.Messages[0].Attempt)
 	c.ackBatch("", d.ack("retry")...).ok(http.StatusOK)
 	d = c.pop("q", "").ok(http.StatusOK)
-	require.Equal(t, []string{"1"}, d.ids(), "the status retry delays nothing")
+	require.Equal(t, []string{"1"}, d.ids(), "the status retry must delay nothing")
 	again := d.ack("retry")
 	again[0].RetryAfter = 3600
 	c.ackBatch("", again...).ok(http.StatusOK)
-	require.Empty(t, c.popIDs("q", ""), "unless it asks for a pause")
+	require.Empty(t, c.popIDs("q", ""), "the status retry with retryAfter must delay the message")
 }
 
-// What the handlers of a queue without options depend on is away for a minute. Nothing becomes a dead letter,
-// and everything is handled when it is back.
+// The handler of a queue with default options fails for a minute. No message may become a dead letter. After the minute all
+// messages must be handled.
 func TestAMinuteOfFailuresLosesNothing(t *testing.T) {
 	t.Parallel()
 	defaults := config.Default().Defaults
@@ -152,7 +152,7 @@ func TestAMinuteOfFailuresLosesNothing(t *testing.T) {
 		func(context.Context, *goclient.Message[json.RawMessage]) error {
 			if time.Since(began) < outage {
 				failures.Add(1)
-				return errors.New("the database of the handler is away")
+				return errors.New("a service that the handler needs is unavailable")
 			}
 			if handled.Add(1) == messages {
 				cancel()
@@ -161,7 +161,7 @@ func TestAMinuteOfFailuresLosesNothing(t *testing.T) {
 		})
 	require.NoError(t, err)
 	require.Equal(t, int64(messages), handled.Load())
-	require.LessOrEqual(t, failures.Load(), messages*defaults.RetryLimit, "with pauses, not in a hot loop")
+	require.LessOrEqual(t, failures.Load(), messages*defaults.RetryLimit, "there must be pauses between the attempts")
 	var dead int
 	s.scan(t, `SELECT count(*) FROM belfry.dead_letter`, nil, &dead)
 	require.Zero(t, dead)

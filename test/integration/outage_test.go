@@ -17,19 +17,19 @@ import (
 
 const (
 	outageTimeout = time.Second
-	// outageAnswer is the longest time for an answer while the database is unavailable: the request timeout, and reserve.
+	// outageAnswer is the longest time for an answer while the database is unavailable: the request timeout plus 3 s.
 	outageAnswer = outageTimeout + 3*time.Second
 )
 
-// TestDatabaseAway kills Postgres under load. Requests get 503. After the restart of Postgres the server continues
-// without a restart, and no message answered with 201 is missing.
+// TestDatabaseAway kills Postgres under load. Requests must get 503. After the restart of Postgres, the server must work
+// again without a restart. Each message that was answered with 201 must be delivered.
 func TestDatabaseAway(t *testing.T) {
 	t.Parallel()
 	cluster := pgtest.OwnCluster(t)
 	require.NoError(t, cluster.CreateDatabase(t.Context(), "away"))
-	before := startOn(t, cluster.URL("away")).client(t) // its timeout is longer
+	before := startOn(t, cluster.URL("away")).client(t) // this server has a longer timeout than the one below
 	before.pushIDs("held", "", "h")
-	require.Empty(t, before.popIDs("q", "consumerGroup=g"), "the group exists")
+	require.Empty(t, before.popIDs("q", "consumerGroup=g"), "the first pop only creates the group")
 	held := before.pop("held", "").ok(http.StatusOK)
 	before.pushIDs("asleep", "", "a")
 	before.putToSleep("asleep", "g")
@@ -58,7 +58,7 @@ func TestDatabaseAway(t *testing.T) {
 	require.Equal(t, http.StatusServiceUnavailable, sick.Status)
 	require.Equal(t, "unhealthy", sick.body["status"])
 	require.Equal(t, "disconnected", sick.body["database"])
-	require.Equal(t, http.StatusServiceUnavailable, waiting.delivery().Status, "the waiting pop gets 503, too")
+	require.Equal(t, http.StatusServiceUnavailable, waiting.delivery().Status, "the waiting pop must get 503 too")
 
 	require.NoError(t, cluster.Restart(t.Context()))
 	until(t, "the server is healthy", func() bool {
@@ -69,8 +69,8 @@ func TestDatabaseAway(t *testing.T) {
 		got := c.ackBatch("", held.ack("completed")...)
 		return got.Status == http.StatusOK && got.body[0].Success
 	})
-	until(t, "the sleeping message is delivered", func() bool { return c.pop("asleep", "consumerGroup=g").Status == http.StatusOK })
-	until(t, "everything acknowledged was delivered", func() bool {
+	until(t, "the message of the cursor with ready_at NULL is delivered", func() bool { return c.pop("asleep", "consumerGroup=g").Status == http.StatusOK })
+	until(t, "every acknowledged message is delivered", func() bool {
 		got := c.pop("q", "consumerGroup=g&batch=10000&partitions=100&autoAck=true&wait=true&timeout=1000")
 		for _, id := range got.body.ids() {
 			delete(missing, id)
@@ -79,7 +79,7 @@ func TestDatabaseAway(t *testing.T) {
 	})
 }
 
-// requireUnavailable requires that every verb is answered with 503 in time.
+// requireUnavailable requires that every verb is answered with 503 within outageAnswer.
 func requireUnavailable(c client, held delivery) {
 	c.t.Helper()
 	for _, what := range []call{
@@ -97,8 +97,8 @@ func requireUnavailable(c client, held delivery) {
 	}
 }
 
-// pushUntilFailure pushes from several goroutines until each gets a 503. It writes the ids answered with 201, and
-// closes enough after least of them.
+// pushUntilFailure starts four goroutines that push until they get a 503. It sends each id that was answered with 201 to
+// acknowledged, and closes enough when it has sent least of them.
 func pushUntilFailure(t *testing.T, s *server, acknowledged chan<- string, least int64, enough chan<- struct{}) *errgroup.Group {
 	t.Helper()
 	pushers := &errgroup.Group{}

@@ -10,8 +10,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// spelled returns the spellings of a name in a path: Go's PathEscape, JavaScript's encodeURIComponent, which escapes
-// more, and every byte escaped.
+// spelled returns three spellings of a name in a path: as Go's PathEscape, as JavaScript's encodeURIComponent, which
+// escapes more characters, and with every byte escaped.
 func spelled(name string) []string {
 	every := &strings.Builder{}
 	for i := range len(name) {
@@ -62,7 +62,8 @@ func TestNamesInPaths(t *testing.T) {
 			}
 		})
 	}
-	// Go's url.PathEscape keeps some characters, and an escaped slash must not change how the rest is decoded.
+	// Go's url.PathEscape leaves some characters unescaped. An escaped slash must not change how the server decodes the
+	// rest.
 	t.Run("mixed escapes", func(t *testing.T) {
 		t.Parallel()
 		c := s.client(t)

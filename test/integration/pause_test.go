@@ -12,7 +12,7 @@ import (
 	"github.com/belfry-mq/belfry/test/pgtest"
 )
 
-// pauses are the ways to pause everything that a pop of queue q takes from partition p.
+// pauses returns three ways to pause partition p of queue q for pops of the default group.
 func pauses(q string) map[string]struct{ path, sql string } {
 	return map[string]struct{ path, sql string }{
 		"a queue":     {"/api/v1/resources/queues/" + q, `('` + q + `')`},
@@ -21,7 +21,7 @@ func pauses(q string) map[string]struct{ path, sql string } {
 	}
 }
 
-// resumed is the transition of a resume by the call, or in SQL.
+// resumed returns the transition of a resume, over HTTP or in SQL.
 func resumed(kind string, waits func(queue string) call, inSQL bool) transition {
 	return transition{
 		prepare: func(c client, q string) {
@@ -42,8 +42,8 @@ func resumed(kind string, waits func(queue string) call, inSQL bool) transition 
 	}
 }
 
-// A pause stops pops over HTTP and in SQL on every instance. Pushes, acks and lease extensions go on, also of
-// what was delivered before. Other queues, partitions and groups are not affected.
+// A pause must stop pops over HTTP and in SQL on every instance. Pushes, acks and lease extensions must continue, also for
+// messages that were delivered before. Other queues, partitions and groups must not be affected.
 func TestAPauseStopsOnlyPops(t *testing.T) {
 	t.Parallel()
 	dsn := pgtest.Database(t)
@@ -63,7 +63,7 @@ func TestAPauseStopsOnlyPops(t *testing.T) {
 			c.pushIDs(q, "p", "1", "2", "3")
 			first := c.pop(q, "").ok(http.StatusOK)
 			require.True(t, pause("pause"), how)
-			require.False(t, pause("pause"), "it is paused already")
+			require.False(t, pause("pause"), "a second pause must report no change")
 
 			c.extend(first.LeaseID, `{"seconds":100}`).ok(http.StatusOK)
 			c.exec(`SELECT belfry.extend($1, 200)`, first.LeaseID)
@@ -71,7 +71,7 @@ func TestAPauseStopsOnlyPops(t *testing.T) {
 			require.True(t, got[0].Success, got[0].reason())
 			there.pushIDs(q, "p", "4")
 			for _, one := range []client{c, there} {
-				for range 2 { // the first pop may write the cursor
+				for range 2 { // twice, because the first pop may change the cursor
 					require.Equal(t, http.StatusNoContent, one.pop(q, "").Status, "%s %s", kind, how)
 					require.Equal(t, http.StatusNoContent, one.pop(q, "autoAck=true").Status, "%s %s", kind, how)
 					require.Equal(t, http.StatusNoContent, one.popPartition(q, "p", "").Status, "%s %s", kind, how)
@@ -98,8 +98,8 @@ func TestAPauseStopsOnlyPops(t *testing.T) {
 	}
 }
 
-// A pop during the transaction of a resume in SQL still sees the pause. Its claim would leave the cursor asleep, and
-// nothing would wake it after the commit. So the transaction holds the cursors.
+// While the transaction of a resume in SQL is open, a pop still sees the pause. Its claim would set ready_at to NULL, and
+// no wake would follow the commit. So the transaction of the resume locks the cursors.
 func TestAResumeInAnOpenTransactionStrandsNothing(t *testing.T) {
 	t.Parallel()
 	s := start(t, proven)
@@ -126,7 +126,8 @@ func TestAResumeInAnOpenTransactionStrandsNothing(t *testing.T) {
 	require.Equal(t, []string{"1"}, waiting.delivery().ok(http.StatusOK).ids())
 }
 
-// A consumer in SQL that waits during a pause puts the cursor to sleep, and is woken by the resume.
+// If a SQL consumer waits during the pause of a partition, ready_at of its cursor becomes NULL. The resume must wake the
+// consumer.
 func TestAConsumerInSQLIsWokenByAResume(t *testing.T) {
 	t.Parallel()
 	s := start(t, proven)
@@ -139,7 +140,7 @@ func TestAConsumerInSQLIsWokenByAResume(t *testing.T) {
 		c.exec(`SELECT belfry.subscribe($1, 'g', 'all')`, q)
 		consumer.drained(q)
 		if asleep {
-			until(t, "the cursor sleeps", func() (done bool) {
+			until(t, "ready_at of the cursor is NULL", func() (done bool) {
 				s.scan(t, `SELECT count(*) = 1 FROM belfry.cursor c JOIN belfry.partition p ON p.id = c.partition_id WHERE p.paused AND c.ready_at IS NULL`, nil, &done)
 				return done
 			})

@@ -27,7 +27,7 @@ func payload(c client, queue string) string {
 func TestPayloads(t *testing.T) {
 	t.Parallel()
 	s := start(t)
-	t.Run("the last of two members counts", func(t *testing.T) {
+	t.Run("the last of two equal members counts", func(t *testing.T) {
 		t.Parallel()
 		payloadTwice(t, s.client(t))
 	})
@@ -72,7 +72,7 @@ func TestPayloads(t *testing.T) {
 			c := s.client(t)
 			pushRaw(c, name, sent).ok(http.StatusCreated)
 			got := payload(c, name)
-			if got != sent { // a diff of two megabytes does not help
+			if got != sent { // require would print a diff of two megabytes
 				t.Errorf("sent %.200q, got %.200q", sent, got)
 			}
 		})
@@ -86,8 +86,8 @@ func payloadTwice(t *testing.T, c client) {
 	require.Equal(t, `{"b":1,"a":1}`, payload(c, "twice"))
 }
 
-// With http.allow_any_json the limit is portable.MaxAnyDepth or the stack of the database, whichever is lower. Deeper payloads
-// are refused, and the server continues.
+// With http.allow_any_json, the nesting limit is portable.MaxAnyDepth, or less if the stack of the database is smaller. The
+// server must refuse deeper payloads and must continue to work.
 func payloadTooDeep(t *testing.T, c client) {
 	deep := func(n int) string {
 		return strings.Repeat(`{"a":[`, n/2) + strings.Repeat("]}", n/2)

@@ -24,10 +24,10 @@ import (
 	"github.com/belfry-mq/belfry/test/stopwatch"
 )
 
-// pooled is the number of sessions of a pool in these tests.
+// pooled is the number of sessions of each pool in these tests.
 const pooled = 12
 
-// TestPoolerInSessionMode has no other connection to Postgres.
+// TestPoolerInSessionMode runs a server whose only way to Postgres is a pooler in session mode.
 func TestPoolerInSessionMode(t *testing.T) {
 	t.Parallel()
 	direct := pgtest.DatabaseWithoutSchema(t)
@@ -38,13 +38,13 @@ func TestPoolerInSessionMode(t *testing.T) {
 	execute(t, producer(t, direct), `INSERT INTO belfry.inbox (queue, payload) VALUES ('q', '1')`)
 	require.Len(t, waiting.delivery().ok(http.StatusOK).Messages, 1)
 
-	// While a transaction without an announcement is open (after many others announced theirs), the sequencer cannot
-	// sleep. It stops waiting for that transaction when many inserts follow.
+	// While the sequencer is awake, an open transaction inserts a row without a notification. The sequencer must wait for
+	// that transaction before it sleeps. When many inserts follow, it must stop waiting.
 	open, other := producer(t, direct), producer(t, direct)
 	send := func(conn *pgx.Conn) {
 		execute(t, conn, `INSERT INTO belfry.inbox (queue, payload) VALUES ('another', '1')`)
 	}
-	until(t, "a transaction without an announcement is open", func() (silent bool) {
+	until(t, "a transaction with a row and without a notification is open", func() (silent bool) {
 		for range 20 {
 			send(other)
 		}
@@ -64,17 +64,18 @@ func TestPoolerInSessionMode(t *testing.T) {
 	}
 	until(t, "the sequencer waits", waits)
 	watch := stopwatch.Start(t)
-	until(t, "the sequencer does not wait any longer", func() bool {
+	until(t, "the sequencer no longer waits", func() bool {
 		for range 20 {
 			send(other)
 		}
 		return !waits()
 	})
-	watch.Within(t, patience/3, "the sequencer does not wait any longer")
+	watch.Within(t, patience/3, "time until the sequencer no longer waits")
 	execute(t, open, `ROLLBACK`)
 }
 
-// TestPoolerInTransactionMode shares its sessions with other programs, which must not notice.
+// TestPoolerInTransactionMode shares the sessions of the pooler with other programs. Belfry must leave no settings and no
+// prepared statements in these sessions.
 func TestPoolerInTransactionMode(t *testing.T) {
 	t.Parallel()
 	direct := pgtest.DatabaseWithoutSchema(t)
@@ -91,7 +92,7 @@ func TestPoolerInTransactionMode(t *testing.T) {
 	}
 
 	var strangers []*pgx.Conn
-	for range pooled { // all at once, so that each has its own session
+	for range pooled { // all transactions are open at the same time, so each has another session
 		stranger := producer(t, dsn+"&default_query_exec_mode=simple_protocol")
 		execute(t, stranger, "BEGIN")
 		strangers = append(strangers, stranger)
@@ -107,7 +108,7 @@ func TestPoolerInTransactionMode(t *testing.T) {
 	}
 }
 
-// TestPoolerBesideOthers connects repeatedly while other clients use the pooler.
+// TestPoolerBesideOthers connects repeatedly while other clients use the pooler. Each time, it must detect the pooler.
 func TestPoolerBesideOthers(t *testing.T) {
 	t.Parallel()
 	dsn := startPooler(t, pgtest.DatabaseWithoutSchema(t))("transaction")
@@ -133,7 +134,8 @@ func TestPoolerBesideOthers(t *testing.T) {
 	}
 }
 
-// TestPoolerWithForeignSettings requires an error that names the remedy, applies it, and succeeds.
+// TestPoolerWithForeignSettings requires an error with a statement that solves the problem. It runs the statement, and then
+// the connection must succeed.
 func TestPoolerWithForeignSettings(t *testing.T) {
 	t.Parallel()
 	direct := pgtest.DatabaseWithoutSchema(t)
@@ -149,7 +151,7 @@ func TestPoolerWithForeignSettings(t *testing.T) {
 	}
 	err := open()
 	require.ErrorContains(t, err, "default_transaction_isolation is 'serializable'")
-	require.NotContains(t, err.Error(), "timezone", "the pooler preserves that setting")
+	require.NotContains(t, err.Error(), "timezone", "the error must not name timezone, because the pooler preserves it")
 	_, cure, found := strings.Cut(err.Error(), "ALTER ROLE ")
 	require.True(t, found)
 	cure, _, _ = strings.Cut(cure, ";")
@@ -158,7 +160,7 @@ func TestPoolerWithForeignSettings(t *testing.T) {
 	require.NoError(t, open())
 }
 
-// TestPoolerWithOneSession has no second session for the detection of the pooler.
+// TestPoolerWithOneSession detects the mode of a pooler that has no second session.
 func TestPoolerWithOneSession(t *testing.T) {
 	t.Parallel()
 	pool := startPooler(t, pgtest.DatabaseWithoutSchema(t))
@@ -167,13 +169,13 @@ func TestPoolerWithOneSession(t *testing.T) {
 			t.Parallel()
 			watch := stopwatch.Start(t)
 			require.ErrorIs(t, migrate.New(migrate.Config{URL: pool(mode)}, nil).Up(t.Context()), want)
-			watch.Within(t, patience/2, "the pooler is detected")
+			watch.Within(t, patience/2, "time until the pooler is detected")
 		})
 	}
 }
 
-// startPooler starts a PgBouncer before the database of dsn and returns DSNs by pool mode. "session-1" and
-// "transaction-1" have one session.
+// startPooler starts a PgBouncer in front of the database of dsn. It returns a function that returns the DSN for a pool
+// mode. The modes "session-1" and "transaction-1" have only one session.
 func startPooler(t *testing.T, dsn string) func(mode string) string {
 	t.Helper()
 	target, err := pgx.ParseConfig(dsn)
@@ -193,7 +195,8 @@ func startPooler(t *testing.T, dsn string) func(mode string) string {
 	return pooler.URL
 }
 
-// A doctor finds a pooler in transaction mode on the direct way. On the way of the pool it may be.
+// The doctor must report a pooler in transaction mode on the direct connection. On the connection of the pool such a pooler
+// is allowed.
 func TestPoolerIsFoundByTheDoctor(t *testing.T) {
 	t.Parallel()
 	direct := pgtest.Database(t)

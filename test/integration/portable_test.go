@@ -17,25 +17,25 @@ import (
 
 func nested(levels int) string { return strings.Repeat("[", levels) + strings.Repeat("]", levels) }
 
-// unportable are payloads that some client cannot read. Each has what an error says: where is a format with the path of
-// the payload, and why is the reason.
+// unportable are payloads that some JSON readers of clients cannot read. where is the expected text of the error, a format
+// for the path of the payload. why is the expected reason.
 var unportable = map[string]struct{ payload, where, why string }{
-	"beyond a double":             {`1e400`, "%s is 1e400", "range of a double"},
-	"below the least double":      {`{"a":[0,1,-1e400]}`, "%s.a[2] is -1e400", "range of a double"},
-	"just beyond a double":        {`{"a b":1.8E+308}`, `%s["a b"] is 1.8E+308`, "range of a double"},
-	"a long whole number":         {`[1` + strings.Repeat("0", 309) + `]`, "%s[0] is 1000", "range of a double"},
-	"half of a surrogate pair":    {`"\ud800"`, `%s has the escape \ud800`, "half of a surrogate pair"},
-	"the second half":             {`["x\uDC00"]`, `%s[0] has the escape \uDC00`, "half of a surrogate pair"},
-	"both halves in wrong order":  {`"\udf89\ud83c"`, `%s has the escape \udf89`, "half of a surrogate pair"},
-	"a half and another escape":   {`"\ud83d\u0041"`, `%s has the escape \ud83d`, "half of a surrogate pair"},
-	"two first halves":            {`"\ud83d\ud83d\ude00"`, `%s has the escape \ud83d`, "half of a surrogate pair"},
-	"half of a pair in a name":    {`{"a":{"\udc00x":1}}`, `a member name in %s.a has the escape \udc00`, "half of a surrogate pair"},
-	"arrays in arrays":            {nested(501), "%s[0][0]", "level 501"},
-	"objects in objects":          {strings.Repeat(`{"a":`, 501) + "1" + strings.Repeat("}", 501), "%s.a.a", "level 501"},
-	"behind text that looks fine": {`{"text":"\\ud800 1e400 [[[\"","pair":"\ud83c\udf89","n":[1E400]}`, "%s.n[0] is 1E400", "range of a double"},
+	"beyond a double":                    {`1e400`, "%s is 1e400", "range of a double"},
+	"below the least double":             {`{"a":[0,1,-1e400]}`, "%s.a[2] is -1e400", "range of a double"},
+	"just beyond a double":               {`{"a b":1.8E+308}`, `%s["a b"] is 1.8E+308`, "range of a double"},
+	"a long whole number":                {`[1` + strings.Repeat("0", 309) + `]`, "%s[0] is 1000", "range of a double"},
+	"half of a surrogate pair":           {`"\ud800"`, `%s has the escape \ud800`, "half of a surrogate pair"},
+	"the second half":                    {`["x\uDC00"]`, `%s[0] has the escape \uDC00`, "half of a surrogate pair"},
+	"both halves in wrong order":         {`"\udf89\ud83c"`, `%s has the escape \udf89`, "half of a surrogate pair"},
+	"a half and another escape":          {`"\ud83d\u0041"`, `%s has the escape \ud83d`, "half of a surrogate pair"},
+	"two first halves":                   {`"\ud83d\ud83d\ude00"`, `%s has the escape \ud83d`, "half of a surrogate pair"},
+	"half of a pair in a name":           {`{"a":{"\udc00x":1}}`, `a member name in %s.a has the escape \udc00`, "half of a surrogate pair"},
+	"arrays in arrays":                   {nested(501), "%s[0][0]", "level 501"},
+	"objects in objects":                 {strings.Repeat(`{"a":`, 501) + "1" + strings.Repeat("}", 501), "%s.a.a", "level 501"},
+	"after text that only looks invalid": {`{"text":"\\ud800 1e400 [[[\"","pair":"\ud83c\udf89","n":[1E400]}`, "%s.n[0] is 1E400", "range of a double"},
 }
 
-// saysWhy requires an error that names the place and the reason.
+// saysWhy requires that an error names the position, the reason and http.allow_any_json.
 func saysWhy(t *testing.T, failure, path, where, why string) {
 	t.Helper()
 	require.Contains(t, failure, fmt.Sprintf(where, path))
@@ -44,8 +44,8 @@ func saysWhy(t *testing.T, failure, path, where, why string) {
 	require.Less(t, len(failure), 300)
 }
 
-// What a client of some language cannot read is refused on each route, with its path. Otherwise that client would lose
-// the whole answer, and the other messages in it.
+// Each route must refuse JSON that some client cannot read, and must name its path. Such a client would otherwise lose the
+// whole answer with all its messages.
 func TestUnportableJSONIsRefused(t *testing.T) {
 	t.Parallel()
 	c := start(t).client(t).loose()
@@ -79,8 +79,9 @@ func TestUnportableJSONIsRefused(t *testing.T) {
 
 }
 
-// In a name or an id, half of a pair would become U+FFFD, and two names would be one. So it is refused whatever JSON is allowed.
-func TestNamesHaveNoHalfOfAPair(t *testing.T) {
+// In a name or an id, half of a surrogate pair would become U+FFFD, and two names would become equal. So the server must
+// refuse it, even with http.allow_any_json.
+func TestNamesWithHalfASurrogatePairAreRefused(t *testing.T) {
 	t.Parallel()
 	for _, allowed := range []bool{false, true} {
 		c := start(t, func(cfg *config.Config) { cfg.HTTP.AllowAnyJSON = allowed }).client(t).loose()
@@ -99,13 +100,14 @@ func TestNamesHaveNoHalfOfAPair(t *testing.T) {
 			require.Equal(t, http.StatusBadRequest, got.Status, one.body)
 			require.Contains(t, got.failure, one.where+` has the escape \ud800, half of a surrogate pair`)
 			require.Contains(t, got.failure, "send both halves")
-			require.NotContains(t, got.failure, "http.allow_any_json", "it does not help")
+			require.NotContains(t, got.failure, "http.allow_any_json", "the error must not name http.allow_any_json, because it does not allow such names")
 		}
 	}
 }
 
-// A consumer that cuts an error text may cut a character in two. Its ack is accepted, and the text is readable.
-func TestErrorTextsMayHaveHalfOfAPair(t *testing.T) {
+// A consumer that shortens an error text may cut a character in half. The server must accept its ack and store a readable
+// text.
+func TestErrorTextsMayHaveHalfASurrogatePair(t *testing.T) {
 	t.Parallel()
 	c := start(t).client(t).loose()
 	query := c.register(object{"name": "sum", "source_queue": "q3", "config_hash": "1"}).ok(http.StatusOK).QueryID
@@ -129,8 +131,8 @@ func TestErrorTextsMayHaveHalfOfAPair(t *testing.T) {
 	require.Contains(t, got.failure, `acknowledgments[1].transactionId has the escape \ud83d, half of a surrogate pair`)
 }
 
-// A producer in SQL has committed before its payload is checked. So its row is rejected with the reason, and the rows
-// around it are delivered.
+// A producer in SQL commits before the server checks its payload. So the sequencer must reject the row with a reason, and
+// must deliver the rows before and after it.
 func TestUnportableJSONOfSQLIsRejected(t *testing.T) {
 	t.Parallel()
 	c := start(t).client(t)
@@ -147,20 +149,20 @@ func TestUnportableJSONOfSQLIsRejected(t *testing.T) {
 		execute(t, conn, `SELECT belfry.push('inbox', $1::text)`, one.payload)
 		execute(t, conn, `SELECT belfry.push_many('inbox', ARRAY[$1::json])`, one.payload)
 		execute(t, conn, `INSERT INTO belfry.inbox (queue, payload) VALUES ('inbox', $1::json)`, one.payload)
-		if one.why != "level 501" { // a row adds levels of its own
+		if one.why != "level 501" { // the row adds nesting levels, so its text differs
 			wanted = append(wanted, want{"attached", "payload.row.body", one.where, one.why})
 			execute(t, conn, `INSERT INTO doc VALUES ($1, $2::json)`, name, one.payload)
 		}
 	}
 	execute(t, conn, `INSERT INTO amount VALUES (1, 1e400), (2, 17)`)
 	wanted = append(wanted, want{"attached", "payload.row.n", "%s is 1000", "range of a double"})
-	execute(t, conn, `SELECT belfry.push('inbox', '2', transaction_id => 'behind')`)
+	execute(t, conn, `SELECT belfry.push('inbox', '2', transaction_id => 'after')`)
 
-	until(t, "all rows are moved", func() (moved bool) {
+	until(t, "the sequencer has moved all rows", func() (moved bool) {
 		c.scan(t, `SELECT NOT EXISTS (SELECT FROM belfry.inbox)`, nil, &moved)
 		return moved
 	})
-	require.Equal(t, []string{"before", "behind"}, c.popIDs("inbox", "batch=99"))
+	require.Equal(t, []string{"before", "after"}, c.popIDs("inbox", "batch=99"))
 	require.Len(t, c.popIDs("attached", "batch=99&partitions=99"), 1)
 	page := ask[rejectedPage](c, get("/api/v1/inbox/rejected?limit=200")).ok(http.StatusOK)
 	require.Len(t, page.Rows, len(wanted))
@@ -174,8 +176,8 @@ func TestUnportableJSONOfSQLIsRejected(t *testing.T) {
 	}
 }
 
-// With http.allow_any_json, all of it is stored and delivered byte for byte. The limit of the nesting is then that of
-// the JSON reader.
+// With http.allow_any_json, all such payloads must be stored and delivered byte for byte. Only the nesting limit of the
+// JSON reader remains.
 func TestAnyJSONIsAllowed(t *testing.T) {
 	t.Parallel()
 	c := start(t, func(cfg *config.Config) { cfg.HTTP.AllowAnyJSON = true }).client(t).loose()
@@ -190,8 +192,8 @@ func TestAnyJSONIsAllowed(t *testing.T) {
 	t.Run("too deep for the reader", func(t *testing.T) { payloadTooDeep(t, c) })
 }
 
-// A body may begin with a byte order mark, as in Queen MQ.
-func TestABodyMayBeginWithAMark(t *testing.T) {
+// A body may begin with a byte order mark, as in Queen MQ. Two marks are an error.
+func TestABodyMayBeginWithAByteOrderMark(t *testing.T) {
 	t.Parallel()
 	c := start(t).client(t).loose()
 	const mark = "\ufeff"
@@ -202,8 +204,8 @@ func TestABodyMayBeginWithAMark(t *testing.T) {
 	require.Equal(t, http.StatusBadRequest, ask[any](c, post("/api/v1/push", mark+mark+`{"items":[]}`)).Status)
 }
 
-// An import stops before a message or a state that not every client can read, names it, and copies it if any JSON is
-// allowed. jsonb refuses halves of pairs itself.
+// An import must stop at a message or a state that some client cannot read, and must name it. With AllowAnyJSON it must
+// copy it. No test row has half of a surrogate pair in plain text, because jsonb refuses it.
 func TestUnportableJSONIsNotImportedSilently(t *testing.T) {
 	t.Parallel()
 	key := strings.Repeat("ab", 32)

@@ -20,7 +20,7 @@ type probe struct{ Status, Reason string }
 // isReady reports whether /readyz answers 200.
 func (c client) isReady() bool { return ask[probe](c, get("/readyz")).Status == http.StatusOK }
 
-// freeAddress returns an address without a server.
+// freeAddress returns an address on which no server listens.
 func freeAddress(t *testing.T) string {
 	t.Helper()
 	listener, err := new(net.ListenConfig).Listen(t.Context(), "tcp", "127.0.0.1:0")
@@ -29,7 +29,8 @@ func freeAddress(t *testing.T) string {
 	return listener.Addr().String()
 }
 
-// A server listens before its database answers. Until then it answers its probes, and 503 to every other request.
+// A server must listen before its database answers. Until then it must answer its probes, and answer 503 to every other
+// request.
 func TestPortAnswersBeforeTheDatabase(t *testing.T) {
 	t.Parallel()
 	cluster := pgtest.OwnCluster(t)
@@ -68,7 +69,7 @@ func TestPortAnswersBeforeTheDatabase(t *testing.T) {
 	until(t, "the server is ready again", c.isReady)
 }
 
-// A stop during the start does not wait for the database.
+// A stop during the start must not wait for the database.
 func TestStopWhileTheDatabaseIsAway(t *testing.T) {
 	t.Parallel()
 	addr := freeAddress(t)
@@ -83,7 +84,7 @@ func TestStopWhileTheDatabaseIsAway(t *testing.T) {
 	require.NoError(t, s.stop(t))
 }
 
-// The probes answer while every connection of the pool is in use.
+// The probes must answer while every connection of the pool is in use.
 func TestFullPoolDoesNotStarveTheProbes(t *testing.T) {
 	t.Parallel()
 	const poolSize = 2
@@ -114,16 +115,16 @@ func TestFullPoolDoesNotStarveTheProbes(t *testing.T) {
 	}
 }
 
-// A stop first takes the server out of service, and closes the port later. A client whose body does not arrive does not
-// make the stop fail.
+// When a server stops, it must first report that it is not ready, and close the port later. A client that does not finish
+// its request body must not make the stop fail.
 func TestStopIsAnnouncedBeforeThePortCloses(t *testing.T) {
 	t.Parallel()
 	for delay := time.Second; !stopsAnnounced(t, delay); delay *= 4 {
-		t.Logf("the machine paused for a delay of %s: once more", delay)
+		t.Logf("the test machine was slower than the drain delay of %s: trying again with a longer delay", delay)
 	}
 }
 
-// stopsAnnounced reports whether the requests were sent before the delay ended.
+// stopsAnnounced stops a server. It returns false if the requests were not sent before the drain delay ended.
 func stopsAnnounced(t *testing.T, delay time.Duration) bool {
 	t.Helper()
 	s := start(t, func(cfg *config.Config) { cfg.HTTP.DrainDelay, cfg.HTTP.ShutdownTimeout = delay, 2*time.Second })
@@ -153,13 +154,13 @@ func stopsAnnounced(t *testing.T, delay time.Duration) bool {
 	if time.Since(started) >= delay {
 		return false
 	}
-	require.NoError(t, err, "new connections and requests are served during the delay")
+	require.NoError(t, err, "the server must serve new connections and requests during the drain delay")
 	require.Equal(t, probe{"not_ready", "draining"}, read[probe](t, ready).ok(http.StatusServiceUnavailable))
 	require.Equal(t, "stopping", read[map[string]any](t, health).ok(http.StatusServiceUnavailable)["status"])
 	require.Equal(t, http.StatusCreated, pushed.Status)
 
 	require.Equal(t, http.StatusNoContent, waiting.delivery().Status)
-	require.GreaterOrEqual(t, time.Since(started), delay, "pops wait during the delay")
+	require.GreaterOrEqual(t, time.Since(started), delay, "waiting pops must wait during the drain delay")
 	require.NoError(t, s.stop(t))
 	_, err = s.send(t.Context(), get("/livez"))
 	require.Error(t, err)

@@ -9,7 +9,7 @@ import (
 	"golang.org/x/sync/errgroup"
 )
 
-// all sends calls at the same time and returns the decoded answers, which must have the given status.
+// all sends calls at the same time and returns the decoded answers. Each answer must have the given status.
 func all[T any](t *testing.T, servers []*server, status int, calls []call) []T {
 	t.Helper()
 	bodies := make([]T, len(calls))
@@ -34,8 +34,8 @@ func all[T any](t *testing.T, servers []*server, status int, calls []call) []T {
 	return bodies
 }
 
-// Ten ready partitions and ten pops: ten deliveries, every time. A pop that loses the race for one partition finds
-// another.
+// Ten pops of ten ready partitions must make ten deliveries in each of 50 rounds. A pop that loses the race for a partition
+// must find another one.
 func TestTenPoppersTenPartitions(t *testing.T) {
 	t.Parallel()
 	first := start(t)
@@ -58,7 +58,7 @@ func TestTenPoppersTenPartitions(t *testing.T) {
 			delivered[d.Partition] = true
 			acks = append(acks, d.ack("completed")...)
 		}
-		require.Len(t, delivered, partitions, "no partition is delivered twice")
+		require.Len(t, delivered, partitions, "no partition may be delivered twice")
 		require.Empty(t, c.popIDs("q", "consumerGroup=g"))
 		for _, one := range c.ackBatch("g", acks...).ok(http.StatusOK) {
 			require.True(t, one.Success, one.reason())

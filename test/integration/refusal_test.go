@@ -16,7 +16,7 @@ const (
 	configurePath = "/api/v1/configure"
 )
 
-// each255 is a name of the largest length, in bytes: 127 of its characters take two.
+// each255 is a name with the maximum length of 255 bytes. 127 of its characters take two bytes each.
 var each255 = strings.Repeat("é", 127) + "x"
 
 func TestNamesOfFullLength(t *testing.T) {
@@ -33,8 +33,8 @@ func TestNamesOfFullLength(t *testing.T) {
 	require.True(t, c.deleteQueue(each255).ok(http.StatusOK).Existed)
 }
 
-// HTTP clients remove . and .. from a path before they send it, also in their percent-encoded form. So a queue, partition or group
-// of such a name could be filled and not popped. No door creates one.
+// HTTP clients remove the names . and .. from a path before they send a request, even in percent-encoded form. Messages in
+// such a queue, partition or group could not be popped. So neither a route nor a SQL function may create one.
 func TestNamesThatClientsCannotSendAreRefused(t *testing.T) {
 	t.Parallel()
 	c := start(t).client(t)
@@ -68,7 +68,7 @@ func TestNamesThatClientsCannotSendAreRefused(t *testing.T) {
 		execute(t, conn, `INSERT INTO belfry.inbox (queue, partition, payload) VALUES ($1, 'p', '1'), ('q', $1, '2')`, name)
 		execute(t, conn, `INSERT INTO doc VALUES ($1)`, name)
 	}
-	until(t, "all rows are moved", func() (moved bool) {
+	until(t, "the sequencer has moved all rows", func() (moved bool) {
 		c.scan(t, `SELECT NOT EXISTS (SELECT FROM belfry.inbox)`, nil, &moved)
 		return moved
 	})

@@ -12,7 +12,7 @@ import (
 	"github.com/belfry-mq/belfry/test/pgtest"
 )
 
-// TestSchemaCreatedAgain drops the schema under two running servers and creates it again.
+// TestSchemaCreatedAgain drops the schema while two servers run, and creates it again.
 func TestSchemaCreatedAgain(t *testing.T) {
 	t.Parallel()
 	dsn := pgtest.Database(t)
@@ -22,7 +22,7 @@ func TestSchemaCreatedAgain(t *testing.T) {
 	})
 }
 
-// TestTablesTruncated truncates the tables under two running servers and restarts the ids.
+// TestTablesTruncated truncates the tables while two servers run, and restarts the id sequences.
 func TestTablesTruncated(t *testing.T) {
 	t.Parallel()
 	dsn := pgtest.Database(t)
@@ -31,7 +31,7 @@ func TestTablesTruncated(t *testing.T) {
 	})
 }
 
-// TestFailoverToAStandbyThatLagged kills the primary and promotes a standby without the last commits.
+// TestFailoverToAStandbyThatLagged kills the primary and promotes a standby that lacks the last commits.
 func TestFailoverToAStandbyThatLagged(t *testing.T) {
 	t.Parallel()
 	primary, standby := pgtest.OwnCluster(t), pgtest.OwnCluster(t)
@@ -46,9 +46,9 @@ func TestFailoverToAStandbyThatLagged(t *testing.T) {
 	})
 }
 
-// survivesReplacement lets two servers learn the ids of queues, partitions and groups. replace puts an earlier state of
-// the database, without them, in its place. Then the ids are assigned in another order. Every message must be delivered
-// from its queue and partition, also to pops that waited before.
+// survivesReplacement lets two servers cache the ids of queues, partitions and groups. replace then replaces the database
+// with an earlier state that has none of them. Afterwards the same ids are assigned in another order. Every message must be
+// delivered from its own queue and partition, also to pops that waited before.
 func survivesReplacement(t *testing.T, dsn string, replace func()) {
 	t.Helper()
 	first, second := startOn(t, dsn).client(t), startOn(t, dsn).client(t)
@@ -79,7 +79,7 @@ func survivesReplacement(t *testing.T, dsn string, replace func()) {
 	}
 }
 
-// whenFree runs a statement that locks tables exclusively. It repeats the statement after deadlocks with the servers.
+// whenFree runs a statement that locks tables exclusively. After a deadlock with the servers, it runs the statement again.
 func whenFree(t *testing.T, dsn, statement string) {
 	t.Helper()
 	conn := producer(t, dsn)
@@ -104,7 +104,7 @@ func insist[T any](c client, what call) answer[T] {
 	return got
 }
 
-// later returns the answer to a pop that began before the database was replaced, or to the repeated pop.
+// later returns the answer to a pop that began before the database was replaced. If the pop failed with 503, it pops again.
 func later(began *pendingCall, c client, what call) delivery {
 	c.t.Helper()
 	got := began.delivery()
@@ -114,7 +114,7 @@ func later(began *pendingCall, c client, what call) delivery {
 	return got.ok(http.StatusOK)
 }
 
-// sources returns each message with its queue and partition.
+// sources returns a text for each message: its transaction id, queue and partition.
 func (d delivery) sources() []string {
 	var all []string
 	for _, m := range d.Messages {

@@ -12,7 +12,8 @@ import (
 	"github.com/belfry-mq/belfry/test/pgtest"
 )
 
-// publish creates the databases publisher and subscriber, and a publication of all tables in the first.
+// publish creates the databases publisher and subscriber, and a publication of all tables of publisher. It returns a
+// connection to publisher.
 func publish(t *testing.T, cluster *devdb.Cluster) *pgx.Conn {
 	t.Helper()
 	require.NoError(t, cluster.CreateDatabase(t.Context(), "publisher"))
@@ -25,7 +26,7 @@ func publish(t *testing.T, cluster *devdb.Cluster) *pgx.Conn {
 	return publisher
 }
 
-// emptySchema creates the schema without rows.
+// emptySchema creates the schema and removes all its rows.
 func emptySchema(t *testing.T, dsn string) *pgx.Conn {
 	t.Helper()
 	require.NoError(t, startOn(t, dsn).stop(t))
@@ -36,8 +37,9 @@ func emptySchema(t *testing.T, dsn string) *pgx.Conn {
 	return conn
 }
 
-// TestAPublicationOfAllTables moves to another database by logical replication, as teams do to change the version or
-// the host of Postgres. Other tools, like Debezium, also use such publications, so each verb must work with one.
+// TestAPublicationOfAllTables moves the data to another database by logical replication. Teams do this to change the
+// version or the host of Postgres. Tools such as Debezium use the same kind of publication. So each verb must work while
+// such a publication exists.
 func TestAPublicationOfAllTables(t *testing.T) {
 	t.Parallel()
 	cluster := pgtest.OwnCluster(t)
@@ -72,7 +74,7 @@ func TestAPublicationOfAllTables(t *testing.T) {
 		return copied
 	})
 
-	// Changes while the subscriber follows.
+	// These changes happen while the subscriber follows.
 	read = c.popPartition("q", "read", "consumerGroup=g&batch=1").ok(http.StatusOK)
 	require.True(t, c.ackBatch("g", read.ack("completed", 0)...).ok(http.StatusOK)[0].Success)
 	c.pushIDs("q", "read", "5")
@@ -85,7 +87,7 @@ func TestAPublicationOfAllTables(t *testing.T) {
 	holds("the subscriber has all changes", `SELECT confirmed_flush_lsn >= $1::pg_lsn FROM pg_replication_slots WHERE slot_name = 'moving'`, end)
 	execute(t, subscriber, `DROP SUBSCRIPTION moving`)
 
-	// Another session holds the lock of the sequencer, so that only the start can set the ids.
+	// Another session holds the lock of the sequencer. So only the start of the server can set the next ids.
 	sequencer := producer(t, cluster.URL("subscriber"))
 	execute(t, sequencer, `SELECT pg_advisory_lock(x'42454c46'::int, 7)`)
 	moved := startOn(t, cluster.URL("subscriber")).client(t)

@@ -20,9 +20,9 @@ import (
 	"github.com/belfry-mq/belfry/test/pgtest"
 )
 
-// TestRestore dumps a database and restores it into a new cluster, as README.md describes. Cursors and leases continue,
-// inbox rows are moved, attached tables send, and roles have their rights. The test needs pg_dump and psql, which
-// Belfry itself does not need (`make restore`).
+// TestRestore dumps a database and restores it into a new cluster, as README.md describes. Cursors and leases must
+// continue, the rows of the inbox must be moved, attached tables must send messages, and roles must have their rights. The
+// test needs pg_dump and psql (`make restore`). Belfry does not need them.
 func TestRestore(t *testing.T) {
 	t.Parallel()
 	s := start(t)
@@ -54,7 +54,7 @@ func TestRestore(t *testing.T) {
 
 	restored := startOn(t, dsn).client(t)
 	require.Equal(t, []string{"2", "3"}, restored.popPartition("q", "read", "consumerGroup=g&batch=10").ok(http.StatusOK).ids())
-	require.Equal(t, http.StatusNoContent, restored.popPartition("q", "leased", "consumerGroup=g").Status, "the lease continues")
+	require.Equal(t, http.StatusNoContent, restored.popPartition("q", "leased", "consumerGroup=g").Status, "the lease must continue after the restore")
 	require.Equal(t, []string{"5", "6"}, restored.popPartition("q", "inbox", "consumerGroup=g&batch=10&wait=true&timeout=20000").ok(http.StatusOK).ids())
 
 	execute(t, owner, `SET ROLE belfry_producer`)
@@ -72,18 +72,18 @@ func TestRestore(t *testing.T) {
 	require.Equal(t, 7, popped)
 }
 
-// restore copies the database at from into the empty database at to. Only grants to missing roles may fail.
-func restore(t *testing.T, from, to string) {
+// restore copies the database source into the empty database target. It allows only errors about grants to missing roles.
+func restore(t *testing.T, source, target string) {
 	t.Helper()
 	file := filepath.Join(t.TempDir(), "dump.sql")
-	run(t, "pg_dump", "--file", file, "--dbname", from)
-	for line := range strings.Lines(run(t, "psql", "--no-psqlrc", "--quiet", "--file", file, "--dbname", to)) {
+	run(t, "pg_dump", "--file", file, "--dbname", source)
+	for line := range strings.Lines(run(t, "psql", "--no-psqlrc", "--quiet", "--file", file, "--dbname", target)) {
 		require.Regexp(t, `ERROR:  role "belfry_(producer|consumer|admin)" does not exist`, line)
 	}
 }
 
-// TestRestoreInPlace restores a dump over the tables of two running servers. A row in its inbox is moved, although its
-// transaction id is old.
+// TestRestoreInPlace restores a dump over the tables while two servers run. The sequencer must move a row of the inbox in
+// the dump, although its transaction id (xid) is old.
 func TestRestoreInPlace(t *testing.T) {
 	t.Parallel()
 	dsn := pgtest.Database(t)
@@ -92,7 +92,7 @@ func TestRestoreInPlace(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "dump")
 	run(t, "pg_dump", "--format", "custom", "--file", file, "--dbname", dsn)
 	survivesReplacement(t, dsn, func() {
-		until(t, "the restore meets no lock", func() bool {
+		until(t, "the restore succeeds without a deadlock", func() bool {
 			complaints, err := attempt(t, "pg_restore", "--clean", "--single-transaction", "--dbname", dsn, file)
 			if err != nil {
 				require.Contains(t, complaints, "deadlock detected")
@@ -100,7 +100,7 @@ func TestRestoreInPlace(t *testing.T) {
 			return err == nil
 		})
 	})
-	until(t, "the row of the dump is moved", func() bool {
+	until(t, "the sequencer has moved the row of the dump", func() bool {
 		var rows int
 		require.NoError(t, app.QueryRow(t.Context(), `SELECT count(*) FROM belfry.inbox`).Scan(&rows))
 		return rows == 0
@@ -115,7 +115,7 @@ func run(t *testing.T, program string, args ...string) (complaints string) {
 	return complaints
 }
 
-// attempt is run for a program that may fail.
+// attempt runs a program of Postgres that may fail. It returns the standard error and the error.
 func attempt(t *testing.T, program string, args ...string) (complaints string, err error) {
 	t.Helper()
 	dir, err := devdb.FindBinaries(t.Context(), zap.NewNop())

@@ -1,233 +1,91 @@
 package integration_test
 
 import (
-	"context"
-	"encoding/json"
-	"fmt"
 	"net/http"
-	"sync"
-	"sync/atomic"
+	"strings"
 	"testing"
 	"time"
 
-	"github.com/jackc/pgx/v5"
 	"github.com/stretchr/testify/require"
 
 	"github.com/belfry-mq/belfry/config"
+	"github.com/belfry-mq/belfry/config/setting"
 	"github.com/belfry-mq/belfry/pkg/access/identity"
 	"github.com/belfry-mq/belfry/pkg/access/token"
+	"github.com/belfry-mq/belfry/pkg/client/api"
 	"github.com/belfry-mq/belfry/test/pgtest"
-	"github.com/belfry-mq/belfry/test/stopwatch"
 )
 
-const (
-	// rightsEnd is how long a request may still wait after the rights of its token have ended.
-	rightsEnd = 500 * time.Millisecond
-	// rightsGone is how long after a revocation was acknowledged a message may still be delivered.
-	rightsGone = time.Second
-)
-
-// revoke revokes a token as `belfry token revoke` does.
-func revoke(t *testing.T, conn *pgx.Conn, text string) {
-	t.Helper()
-	content, err := token.Read(text)
-	require.NoError(t, err)
-	id, _ := content.Claims["jti"].(string)
-	require.NoError(t, token.Revoke(t.Context(), conn, id, time.Time{}))
-}
-
-// When a token is revoked or expires, every request that waits under it is answered within half a second, at each
-// instance: a pop with 401, a stream with its last event. Nothing is delivered to it, and others get the messages.
-func TestAWaitEndsWithTheRightsOfItsToken(t *testing.T) {
+// An administrator creates a token with grants, which works, and revokes it, which all servers notice. The audit names the
+// administrator and never contains the token. No other role and no token with grants may do this.
+func TestTokensOfTheAPI(t *testing.T) {
 	t.Parallel()
-	for _, how := range []string{"revoked", "expired"} {
-		t.Run(how, func(t *testing.T) {
-			t.Parallel()
-			option, made := withSecret(t)
-			var auth token.Config
-			exact := func(cfg *config.Config) { cfg.Auth.ClockSkew = 0; auth = cfg.Auth }
-			here := startOn(t, pgtest.Database(t), option, exact, proven)
-			there := startOn(t, here.dsn, option, exact, proven)
-			kept := made("kept", identity.Admin, nil)
-			c := tenancy{here.client(t), kept}
-			c.do(post("/api/v1/configure", `{"queue":"a.one","namespace":"a","options":{}}`))
-			stored := read[[]pushed](t, c.do(post("/api/v1/push", `{"items":[{"queue":"a.one","partition":"p","transactionId":"0","payload":0}]}`))).body
-			c.do(remove("/api/v1/messages/" + stored[0].PartitionID + "/0")) // on a busy machine a group that starts with new messages may begin before it
-
-			const lifetime = 15 * time.Second // of a token that expires, and enough to begin all waits
-			text, err := token.Sign(auth, token.Request{Role: identity.ReadWrite, Lifetime: lifetime}, token.SecretKey(auth.Secret.Reveal()))
-			require.NoError(t, err)
-			expires := time.Now().Add(lifetime).Truncate(time.Second)
-			if how == "revoked" {
-				text = made("other", identity.ReadWrite, nil)
-			}
-			pops := []string{
-				"/api/v1/pop/queue/a.one?", "/api/v1/pop/queue/a.one?batch=100&partitions=10&", "/api/v1/pop/queue/a.one/partition/p?",
-				"/api/v1/pop?namespace=a&", "/api/v1/pop/queue/a.one?autoAck=true&", "/api/v1/pop?namespace=a&autoAck=true&",
-			}
-			var groups []string
-			var waits []*pendingCall
-			var streams []*stream
-			for i, s := range []*server{here, there} {
-				for _, target := range pops {
-					group := fmt.Sprintf("g%d", len(groups))
-					groups = append(groups, group)
-					waits = append(waits, s.client(t).begin(call{Method: http.MethodGet, Target: target + "wait=true&timeout=60000&subscriptionMode=new&consumerGroup=" + group, Token: text}))
-				}
-				group := fmt.Sprintf("s%d", i)
-				groups = append(groups, group)
-				as := func(target string) call { return call{Method: http.MethodGet, Target: target, Token: text} }
-				streams = append(streams, s.openStream(t, as("/api/v1/sse/queue/a.one?subscriptionMode=new&consumerGroup="+group)), s.openStream(t, as("/api/v1/events")),
-					s.openStream(t, get("/ui/live"), "Cookie", "belfry_token="+text))
-				s.client(t).untilWaiting(len(pops) + 1)
-			}
-			other := here.client(t).begin(call{Method: http.MethodGet, Target: "/api/v1/pop/queue/a.one?wait=true&timeout=60000&subscriptionMode=new&consumerGroup=kept", Token: kept})
-			here.client(t).untilWaiting(len(pops) + 2)
-
-			if how == "revoked" {
-				revoke(t, producer(t, here.dsn), text)
-			} else {
-				<-time.After(time.Until(expires))
-			}
-			watch := stopwatch.Start(t)
-			for i, one := range waits {
-				<-one.done
-				require.NoError(t, one.err)
-				require.Equal(t, http.StatusUnauthorized, one.reply.Status, "%d: %s", i, one.reply.Raw)
-				require.JSONEq(t, fmt.Sprintf(`{"error":"Token has %s"}`, map[string]string{"revoked": "been revoked", "expired": "expired"}[how]), string(one.reply.Raw))
-			}
-			for _, one := range streams {
-				rest := one.untilEnd()
-				last := rest[len(rest)-1]
-				if last.kind != "ended" { // the dashboard
-					require.Equal(t, "closing", last.kind)
-					require.Contains(t, string(last.data), `"unauthorized"`)
-				}
-			}
-			watch.Within(t, rightsEnd, "the waits end with the rights")
-			here.client(t).untilWaiting(1)
-
-			c.do(post("/api/v1/push", `{"items":[{"queue":"a.one","partition":"p","transactionId":"m","payload":1}]}`))
-			require.Equal(t, []string{"m"}, other.delivery().ok(http.StatusOK).ids(), "another token waits on")
-			for _, group := range groups {
-				got := read[delivery](t, c.as(kept, get("/api/v1/pop/queue/a.one?batch=10&consumerGroup="+group))).ok(http.StatusOK)
-				require.Equal(t, []string{"m"}, got.ids(), group)
-				require.Equal(t, 1, got.Messages[0].Attempt, group)
-			}
-		})
-	}
-}
-
-// While messages come all the time, none is delivered to a token later than a second after its revocation was
-// acknowledged, at any instance. Each message is delivered once: what was claimed for the token is given back, and
-// what autoAck consumed for it.
-func TestNothingIsDeliveredAfterARevocation(t *testing.T) {
-	t.Parallel()
-	option, made := withSecret(t)
-	here := startOn(t, pgtest.Database(t), option)
-	servers := []*server{here, startOn(t, here.dsn, option)}
-	conn := producer(t, here.dsn)
-	kept := made("kept", identity.Admin, nil)
-	c := tenancy{here.client(t), kept}
-	c.do(post("/api/v1/configure", `{"queue":"q","options":{"leaseTime":600}}`))
-
-	var mu sync.Mutex
-	seen := map[string]map[string]int{} // by group and message
-	note := func(group string, messages []message) {
-		mu.Lock()
-		defer mu.Unlock()
-		for _, m := range messages {
-			if seen[group] == nil {
-				seen[group] = map[string]int{}
-			}
-			seen[group][m.TransactionID]++
-		}
-	}
-	var revoked atomic.Pointer[stopwatch.Stopwatch]
-	groups := map[string]string{"leased": "", "consumed": "&autoAck=true"}
-	consume := func(s *server, group, text string) (refused bool) {
-		ctx := context.WithoutCancel(t.Context())
-		what := get(fmt.Sprintf("/api/v1/pop/queue/q?batch=3&wait=%t&timeout=60000&consumerGroup=%s%s", text != kept, group, groups[group]))
-		what.Token = text
-		got, err := s.send(ctx, what)
-		if err != nil || got.Status == http.StatusUnauthorized {
-			return true
-		}
-		var d delivery
-		if got.Status != http.StatusOK || json.Unmarshal(got.Raw, &d) != nil {
-			return false
-		}
-		if since := revoked.Load(); since != nil && text != kept && since.Elapsed() > since.Allowed(rightsGone) {
-			t.Errorf("messages were delivered %s after the revocation", since.Elapsed())
-		}
-		note(group, d.Messages)
-		if d.LeaseID == "" {
-			return false
-		}
-		acks := make([]ackItem, len(d.Messages))
-		for i, m := range d.Messages {
-			acks[i] = ackItem{TransactionID: m.TransactionID, PartitionID: m.PartitionID, LeaseID: m.LeaseID, Status: "completed"}
-		}
-		ack := ackBatchCall(group, acks...)
-		ack.Token = kept
-		if got, err := s.send(ctx, ack); err != nil || got.Status != http.StatusOK {
-			t.Errorf("an ack failed: %v %s", err, got.Raw)
-		}
-		return false
-	}
-	pushed := 0
-	push := func() {
-		what := post("/api/v1/push", fmt.Sprintf(`{"items":[{"queue":"q","partition":"p%d","transactionId":"m%d","payload":1}]}`, pushed%7, pushed))
-		what.Token = kept
-		got, err := servers[pushed%2].send(t.Context(), what)
+	var auth token.Config
+	c := startOn(t, pgtest.Database(t), func(cfg *config.Config) {
+		cfg.Auth.Enabled, cfg.Auth.Secret = true, setting.Secret(strings.Repeat("s", 32))
+		auth = cfg.Auth
+	}).client(t)
+	as := func(what call, role identity.Role, grants *identity.Grants) call {
+		text, err := token.Sign(auth, token.Request{Subject: "ann", Role: role, Grants: grants, Lifetime: time.Hour}, token.SecretKey(auth.Secret.Reveal()))
 		require.NoError(t, err)
-		require.Equal(t, http.StatusCreated, got.Status)
-		pushed++
+		what.Token = "Bearer " + text
+		return what
 	}
-	delivered := func() int {
-		mu.Lock()
-		defer mu.Unlock()
-		return min(len(seen["leased"]), len(seen["consumed"]))
+	const body = `{"subject":"shop","role":"read-write","ttlSeconds":60,"grants":{"push":["orders.*"]}}`
+	refused := map[string]call{"read-write": as(post("/api/v1/tokens", body), identity.ReadWrite, nil), "grants": as(post("/api/v1/tokens", body), identity.Admin, &identity.Grants{Admin: []string{"*"}})}
+	for name, what := range refused {
+		require.Equal(t, http.StatusForbidden, ask[any](c, what).Status, name)
 	}
-	for range 5 {
-		text := made("consumer", identity.ReadWrite, nil)
-		revoked.Store(nil)
-		var consuming sync.WaitGroup
-		for i := range 8 {
-			for group := range groups {
-				consuming.Go(func() {
-					for !consume(servers[i%2], group, text) {
-					}
-				})
-			}
-		}
-		for enough := delivered() + 50; delivered() < enough; {
-			push()
-		}
-		var revoking sync.WaitGroup
-		revoking.Go(func() { revoke(t, conn, text) })
-		for range 4 {
-			push()
-		}
-		revoking.Wait()
-		since := stopwatch.Start(t)
-		revoked.Store(since)
-		until(t, "the time of late deliveries begins", func() bool { return since.Elapsed() > since.Allowed(rightsGone)+rightsEnd })
-		for range 30 { // for those that still wait
-			push()
-		}
-		consuming.Wait()
+	for _, invalid := range []string{`{}`, `{"subject":"a","role":"root","ttlSeconds":1}`, `{"subject":"a","role":"admin"}`, `{"subject":"a","role":"admin","ttlSeconds":99999999}`, `{"subject":"a","role":"admin","ttlSeconds":60,"grants":{"see":["*"]}}`} {
+		require.Equal(t, http.StatusBadRequest, ask[any](c.loose(), as(post("/api/v1/tokens", invalid), identity.Admin, nil)).Status, invalid)
 	}
-	until(t, "all messages are delivered", func() bool {
-		for group := range groups {
-			consume(here, group, kept)
-		}
-		return delivered() >= pushed
-	})
-	for group := range groups {
-		require.Len(t, seen[group], pushed, group)
-		for id, n := range seen[group] {
-			require.Equal(t, 1, n, "%s of %s", id, group)
-		}
+	made := ask[api.CreatedToken](c, as(post("/api/v1/tokens", body), identity.Admin, nil)).ok(http.StatusOK)
+	push := func(queueName string) call {
+		what := post("/api/v1/push", `{"items":[{"queue":"`+queueName+`","payload":1}]}`)
+		what.Token = "Bearer " + made.Token
+		return what
 	}
+	ask[any](c, push("orders.new")).ok(http.StatusCreated)
+	require.Equal(t, `Insufficient permissions: the token has no grant to push to queue "mails"; the list push of its claim belfry does not have it`, ask[any](c, push("mails")).failure)
+
+	revoked := ask[api.TokenRevoked](c, as(post("/api/v1/tokens/revoke", `{"token":"`+made.Token+`"}`), identity.Admin, nil)).ok(http.StatusOK)
+	require.Equal(t, made.ID, revoked.ID)
+	require.Eventually(t, func() bool { return ask[any](c, push("orders.new")).Status == http.StatusUnauthorized }, 30*time.Second, 10*time.Millisecond)
+	listed := ask[api.Rights](c, as(get("/api/v1/rights"), identity.Admin, nil)).ok(http.StatusOK)
+	require.True(t, listed.CanCreateTokens)
+	require.Len(t, listed.RevokedTokens, 1)
+	require.Equal(t, made.ID, listed.RevokedTokens[0].ID)
+	require.NotNil(t, listed.RevokedTokens[0].ExpiresAt)
+	audit := ask[api.Audit](c, as(get("/api/v1/audit"), identity.Admin, nil))
+	audit.ok(http.StatusOK)
+	require.Contains(t, string(audit.Raw), "token.create")
+	require.Contains(t, string(audit.Raw), "token.revoke")
+	require.Contains(t, string(audit.Raw), `"ann"`)
+	require.NotContains(t, string(audit.Raw), made.Token)
+}
+
+// Grants of the API are the grants in SQL. Each change has one row in the audit, with the person.
+func TestGrantsOfTheAPI(t *testing.T) {
+	t.Parallel()
+	c := startOn(t, pgtest.Database(t), func(*config.Config) {}).client(t)
+	const push, consume = `{"kind":"push","role":"pg_monitor","queue":"orders.*"}`, `{"kind":"consume","role":"pg_monitor","queue":"orders.*","consumerGroup":"billing"}`
+	for _, invalid := range []string{`{"kind":"read","role":"a","queue":"q"}`, `{"kind":"push","queue":"q"}`, `{"kind":"push","role":"a"}`, `{"kind":"push","role":"a","queue":"q","consumerGroup":"g"}`} {
+		require.Equal(t, http.StatusBadRequest, ask[any](c.loose(), post("/api/v1/sql-grants", invalid)).Status, invalid)
+	}
+	require.Contains(t, ask[any](c, post("/api/v1/sql-grants", `{"kind":"push","role":"no such role","queue":"q"}`)).failure, "does not exist")
+	for _, body := range []string{push, consume} {
+		require.True(t, ask[api.GrantChanged](c, post("/api/v1/sql-grants", body)).ok(http.StatusOK).Granted)
+	}
+	listed := ask[api.Rights](c, get("/api/v1/rights")).ok(http.StatusOK)
+	require.Len(t, listed.Grants, 2)
+	require.Equal(t, []any{"consume", "pg_monitor", "orders.*", "billing"}, []any{listed.Grants[0].Kind, listed.Grants[0].Role, listed.Grants[0].Queue, *listed.Grants[0].ConsumerGroup})
+	require.Equal(t, []bool{true, true, false}, []bool{listed.PushIsChecked, listed.PopIsChecked, listed.CanCreateTokens})
+	revoke := post("/api/v1/sql-grants/revoke", `{"kind":"push","role":"pg_monitor","queue":"orders.*"}`)
+	require.False(t, ask[api.GrantChanged](c, revoke).ok(http.StatusOK).Granted)
+	require.Contains(t, ask[any](c, revoke).failure, "no such grant")
+	require.Len(t, ask[api.Rights](c, get("/api/v1/rights")).ok(http.StatusOK).Grants, 1)
+	var rows int
+	c.scan(t, `SELECT count(*) FROM belfry.audit WHERE action LIKE 'grant.%' AND result = 'ok' AND address <> 'sql'`, nil, &rows)
+	require.Equal(t, 3, rows)
+	require.Equal(t, http.StatusBadRequest, ask[any](c, post("/api/v1/tokens", `{"subject":"a","role":"admin","ttlSeconds":60}`)).Status, "the server cannot sign")
 }

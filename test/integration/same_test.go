@@ -15,8 +15,8 @@ import (
 	"github.com/belfry-mq/belfry/test/pgtest"
 )
 
-// Clients of Queen MQ find every member that they know, with its type, in the answers of the routes that
-// docs/compatibility.md calls the same, and of some others.
+// docs/compatibility.md says that some routes are the same as in Queen MQ. The answers of these routes, and of some others, must
+// have every member that clients of Queen MQ know, with its type.
 func TestAnswersHaveTheMembersOfQueenMQ(t *testing.T) {
 	t.Parallel()
 	dsn := pgtest.Database(t)
@@ -46,7 +46,7 @@ func TestAnswersHaveTheMembersOfQueenMQ(t *testing.T) {
 	for route, shape := range shapes {
 		request, ok := requests[route]
 		if method, path, _ := strings.Cut(route, " "); !ok {
-			require.NotContains(t, path, ":", "no request is known for %s", route)
+			require.NotContains(t, path, ":", "add a request for %s to requests", route)
 			request = call{Method: method, Target: path}
 		}
 		got, err := c.send(t.Context(), request)
@@ -58,7 +58,7 @@ func TestAnswersHaveTheMembersOfQueenMQ(t *testing.T) {
 	}
 }
 
-// fillHistory writes a minute in which requests waited and a sweep deleted messages.
+// fillHistory writes the history of one minute. In that minute requests waited and a sweep deleted messages.
 func fillHistory(t *testing.T, s *server) {
 	t.Helper()
 	s.scan(t, `WITH i AS (
@@ -67,11 +67,12 @@ func fillHistory(t *testing.T, s *server) {
 			RETURNING at, instance),
 		h AS (
 			INSERT INTO belfry.history
-			SELECT i.at, 1, i.instance, 'q', 'g', 1, 1, 1, 1, 0, 1, 1, 0, 0, 0, 0, 0, 3, 2, 1, 0, 0, 0, '{}', 5 FROM i RETURNING 1)
+			SELECT i.at, 1, i.instance, 'q', 'g', 1, 1, 1, 1, 0, 1, 1, 0, 0, 0, 0, 0, 0, 0, 3, 2, 1, 0, 0, 0, '{}', 5 FROM i RETURNING 1)
 		SELECT count(*) FROM h`, nil, new(int))
 }
 
-// runSlowQuery runs a statement until the end of t. It returns when Postgres calls the statement slow.
+// runSlowQuery runs a statement until the end of t. It returns when the statement has run for a second, which the server
+// calls slow.
 func runSlowQuery(t *testing.T, dsn string) {
 	t.Helper()
 	conn, err := pgx.Connect(t.Context(), dsn)
@@ -81,7 +82,7 @@ func runSlowQuery(t *testing.T, dsn string) {
 	done := make(chan struct{})
 	go func() {
 		defer close(done)
-		_, _ = conn.Exec(t.Context(), "SELECT pg_sleep(3600)") // the context of t ends it
+		_, _ = conn.Exec(t.Context(), "SELECT pg_sleep(3600)") // the context of t ends the statement
 		_ = conn.Close(t.Context())
 	}()
 	t.Cleanup(func() { <-done })

@@ -12,8 +12,8 @@ import (
 	"github.com/belfry-mq/belfry/test/pgtest"
 )
 
-// TestADatabaseWithForeignSettings runs Belfry in a database whose settings suit other programs. Two instances push to
-// one partition at the same time, so that their transactions wait for each other.
+// TestADatabaseWithForeignSettings runs Belfry in a database with settings for other programs. Two instances push to one
+// partition at the same time, so their transactions wait for each other.
 func TestADatabaseWithForeignSettings(t *testing.T) {
 	t.Parallel()
 	dsn := pgtest.DatabaseWithoutSchema(t)
@@ -29,7 +29,7 @@ func TestADatabaseWithForeignSettings(t *testing.T) {
 			var n, i int
 			_, err := fmt.Sscanf(id, "ö-%d-%d", &n, &i)
 			require.NoError(t, err)
-			require.Equal(t, next[n], i, "of client %d", n)
+			require.Equal(t, next[n], i, "the messages of client %d must be in order", n)
 			next[n]++
 		}
 		popped += len(got.Messages)
@@ -50,8 +50,8 @@ func TestADatabaseWithForeignSettings(t *testing.T) {
 	require.Zero(t, s.metric(t, "belfry_listener_reconnects_total"))
 }
 
-// pushTogether pushes to the queue "q" by several clients at the same time, each to one of the servers. The messages of
-// client n are "ö-n-0", "ö-n-1" and so on, in this order.
+// pushTogether lets several clients push to the queue "q" at the same time. Each client uses one of the servers. Client n
+// pushes the messages "ö-n-0", "ö-n-1" and so on, in this order.
 func pushTogether(t *testing.T, clients, each int, servers ...*server) {
 	t.Helper()
 	var pushers sync.WaitGroup

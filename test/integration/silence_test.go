@@ -20,8 +20,9 @@ import (
 	"github.com/belfry-mq/belfry/test/pgtest"
 )
 
-// backgroundStatements are what a server executes without a request that waits for it, atStop what it executes when it stops. A
-// stop that cancels a statement of the sequencer closes its connection, so engine/inbox/resign may be missing.
+// backgroundStatements are the statements that a server runs without a waiting request. atStop are the statements that it
+// runs when it stops. engine/inbox/resign is not in atStop. A stop may cancel a statement of the sequencer, and this closes
+// the connection before resign runs.
 var (
 	backgroundStatements = []string{
 		"engine/catalog/lateness", "engine/inbox/counts", "engine/inbox/look", "postgres/listen/key", "postgres/listen/notify", "insight/live/groups", "engine/maintenance/list", "postgres/apply_settings",
@@ -30,9 +31,9 @@ var (
 	atStop = []string{"insight/history/write"}
 )
 
-// The connection of each statement that a server executes falls silent once, when the statement is executed for the first
-// time. No statement waits for an answer for ever: the server gives up the connection, works on, and stops.
-func TestEveryStatementHasABound(t *testing.T) {
+// When the server runs a statement for the first time, the proxy silences the connection of that statement. No statement
+// may wait forever for an answer. The server must give up the connection, continue to work, and stop.
+func TestEveryStatementHasATimeLimit(t *testing.T) {
 	t.Parallel()
 	dsn := pgtest.Database(t)
 	network, through := pgproxy.New(t, dsn)
@@ -78,13 +79,13 @@ func TestEveryStatementHasABound(t *testing.T) {
 		return !slices.ContainsFunc(network.Silenced(), func(one pgproxy.Silenced) bool { return one.Ended.IsZero() })
 	}
 	for left := missing(backgroundStatements); len(left) > 0; left = missing(backgroundStatements) {
-		until(t, "one more background statement has been silent: "+strings.Join(left, ", "), func() bool {
+		until(t, "another background statement has been silenced; missing: "+strings.Join(left, ", "), func() bool {
 			works()
 			return len(missing(backgroundStatements)) < len(left)
 		})
 	}
 	until(t, "the server works", works)
-	until(t, "the server gives up each silent connection", func() bool { return works() && given() })
+	until(t, "the server has given up each silent connection", func() bool { return works() && given() })
 	require.NoError(t, s.stop(t))
 	require.Empty(t, missing(atStop))
 	until(t, "the stopped server has no connection", given)

@@ -37,7 +37,8 @@ func (c client) untilStored() {
 	until(c.t, "the spools are empty", func() bool { return c.maintenance().BufferedMessages == 0 })
 }
 
-// Pushes during maintenance are kept sealed on the disk, over a restart. When it ends, they are stored in order and once.
+// Pushes during push maintenance must be kept encrypted on the disk, also across a restart. When maintenance ends, they
+// must be stored once and in order.
 func TestPushesAreKeptDuringMaintenance(t *testing.T) {
 	t.Parallel()
 	dsn, dir := pgtest.Database(t), t.TempDir()
@@ -52,7 +53,7 @@ func TestPushesAreKeptDuringMaintenance(t *testing.T) {
 	require.Equal(t, []string{"buffered", "buffered", "buffered"}, c.statuses(text("1"), text("2"), text("2")))
 	require.Equal(t, []string{"buffered"}, c.statuses(text("3")))
 	require.Equal(t, http.StatusNoContent, c.pop("q", "").Status)
-	until(t, "the other instance knows what lies here", func() bool { return other.maintenance().BufferedMessages == 4 })
+	until(t, "the other instance knows the number of buffered messages", func() bool { return other.maintenance().BufferedMessages == 4 })
 	require.True(t, c.maintenance().BufferHealthy)
 	file, err := os.ReadFile(filepath.Join(dir, "spool.db"))
 	require.NoError(t, err)
@@ -72,12 +73,12 @@ func TestPushesAreKeptDuringMaintenance(t *testing.T) {
 	})
 	require.Equal(t, []string{"queued"}, c.statuses(text("4")))
 	c.switchTo(maintenancePath, "true")
-	require.Equal(t, []string{"buffered"}, c.statuses(text("5")), "the file is made again")
+	require.Equal(t, []string{"buffered"}, c.statuses(text("5")), "new maintenance must create the file again")
 }
 
-// A message that the database refuses is listed with the reason, can be tried again, and holds up nobody. A full queue keeps
-// its messages on the disk, and further pushes to it go there too.
-func TestAMessageThatCannotBeStoredHoldsUpNobody(t *testing.T) {
+// A message that the database refuses must be listed with the reason and can be retried. It must not delay other messages.
+// If a queue is full, its messages stay on the disk, and further pushes to the queue are buffered behind them.
+func TestAMessageThatCannotBeStoredDelaysNoOtherMessage(t *testing.T) {
 	t.Parallel()
 	dsn := pgtest.Database(t)
 	withKey := startOn(t, dsn).client(t)
@@ -93,7 +94,7 @@ func TestAMessageThatCannotBeStoredHoldsUpNobody(t *testing.T) {
 	}
 	c.switchTo(maintenancePath, "false")
 	until(t, "the other queue is stored", func() bool { return withKey.pop("open", "batch=9&autoAck=true").Status == http.StatusOK })
-	until(t, "three are rejected and three wait", func() bool {
+	until(t, "three messages are rejected and three wait", func() bool {
 		state := c.maintenance()
 		return state.BufferedMessages == 3 && state.BufferStats.FailedCount == 3
 	})
@@ -112,9 +113,9 @@ func TestAMessageThatCannotBeStoredHoldsUpNobody(t *testing.T) {
 	require.JSONEq(t, "1", string(rejected.Messages[0].Data))
 	require.Contains(t, rejected.Messages[0].Reason, "encryption.key")
 
-	require.Equal(t, []string{"buffered"}, c.statuses(item{Queue: "full", TransactionID: "4"}), "behind the others of its queue")
+	require.Equal(t, []string{"buffered"}, c.statuses(item{Queue: "full", TransactionID: "4"}), "a push to the full queue must be buffered behind the earlier ones")
 	var order []string
-	until(t, "the full queue takes one after the other", func() bool {
+	until(t, "the full queue has stored one message after the other", func() bool {
 		order = append(order, withKey.popIDs("full", "autoAck=true")...)
 		return len(order) == 5
 	})
@@ -130,9 +131,9 @@ func TestAMessageThatCannotBeStoredHoldsUpNobody(t *testing.T) {
 	require.Zero(t, ask[object](c, call{Method: http.MethodDelete, Target: maintenancePath + "/rejected"}).ok(http.StatusOK)["messages"])
 }
 
-// Producers push to their own partitions while maintenance begins and ends and their server is killed, on both sides of the
-// end. No message is lost, none is stored twice, and each partition keeps its order.
-func TestTheSpoolIsExactOverKills(t *testing.T) {
+// Producers push to their own partitions. Meanwhile maintenance begins and ends, and their server is killed before and
+// after the end. No message may be lost or stored twice. Each partition must keep its order.
+func TestTheSpoolLosesAndRepeatsNothingAfterKills(t *testing.T) {
 	t.Parallel()
 	const producers, batch = 4, 20
 	dsn, dir := pgtest.Database(t), t.TempDir()
@@ -163,7 +164,7 @@ func TestTheSpoolIsExactOverKills(t *testing.T) {
 				}
 				to := &server{base: victim.Load().base, http: steady.http}
 				got, err := to.send(t.Context(), pushCall(items...))
-				if err != nil || got.Status != http.StatusCreated { // sent again, to the next process
+				if err != nil || got.Status != http.StatusCreated { // the batch is sent again to the next process
 					continue
 				}
 				sent[p] += batch
@@ -173,7 +174,7 @@ func TestTheSpoolIsExactOverKills(t *testing.T) {
 	}
 	progress := func(n int64) {
 		before := pushedBatches.Load()
-		until(t, "batches are pushed", func() bool { return pushedBatches.Load() >= before+n })
+		until(t, "more batches are pushed", func() bool { return pushedBatches.Load() >= before+n })
 	}
 	progress(100)
 	again()
@@ -181,7 +182,7 @@ func TestTheSpoolIsExactOverKills(t *testing.T) {
 	steady.switchTo(maintenancePath, "false")
 	again()
 	progress(100)
-	steady.untilStored() // while the producers go on
+	steady.untilStored() // while the producers continue
 	progress(10)
 	finish()
 	working.Wait()

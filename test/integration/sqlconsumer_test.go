@@ -10,7 +10,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// openPop pops in a SQL transaction that stays open.
+// openPop pops in a SQL transaction and leaves the transaction open.
 func (s *server) openPop(t *testing.T, queue string) pgx.Tx {
 	t.Helper()
 	conn, err := pgx.Connect(t.Context(), s.dsn)
@@ -24,28 +24,29 @@ func (s *server) openPop(t *testing.T, queue string) pgx.Tx {
 	return tx
 }
 
-// Messages popped in an open SQL transaction look empty to other pops: no error, and no endless wait. After a rollback,
-// a waiting pop receives them. A rollback is not announced, so the waiting pop polls.
+// While a SQL transaction that popped messages is open, other pops must find the partition empty, without an error and
+// without an endless wait. After a rollback, a waiting pop must receive the messages. No notification follows a rollback,
+// so the waiting pop probes again by timer.
 func TestAWaitingPopReceivesMessagesRolledBackInSQL(t *testing.T) {
 	t.Parallel()
 	s := start(t, proven)
 	s.untilProven(t, 0)
 	c := s.client(t)
 	c.pushIDs("q", "", "first", "second")
-	take(c, "q") // the group exists
+	take(c, "q") // creates the group
 	c.crash()
 	tx := s.openPop(t, "q")
 
 	require.Equal(t, http.StatusNoContent, c.pop("q", "").Status)
 	waiting := c.begin(anyOf("q"))
 	c.untilWaiting(1)
-	c.pushIDs("q", "", "third") // no push waits for the transaction
+	c.pushIDs("q", "", "third") // the push must not wait for the open transaction
 	require.NoError(t, tx.Rollback(t.Context()))
 	require.Equal(t, []string{"first"}, waiting.delivery().ok(http.StatusOK).ids())
 }
 
-// A cursor drained by a consumer in SQL goes to sleep without another pop.
-func TestACursorDrainedInSQLGoesToSleep(t *testing.T) {
+// When a SQL consumer drains a cursor, ready_at must become NULL without another pop.
+func TestACursorDrainedInSQLIsSettled(t *testing.T) {
 	t.Parallel()
 	s := start(t, proven)
 	s.untilProven(t, 0)
@@ -56,7 +57,7 @@ func TestACursorDrainedInSQLGoesToSleep(t *testing.T) {
 	require.NoError(t, tx.QueryRow(t.Context(), `SELECT belfry.ack(lease_id) FROM belfry.cursor WHERE lease_id IS NOT NULL`).Scan(&said))
 	require.Equal(t, 1, said)
 	require.NoError(t, tx.Commit(t.Context()))
-	until(t, "the cursor sleeps", func() (asleep bool) {
+	until(t, "ready_at of the cursor is NULL", func() (asleep bool) {
 		s.scan(t, `SELECT ready_at IS NULL AND committed = 1 FROM belfry.cursor`, nil, &asleep)
 		return asleep
 	})
@@ -64,8 +65,8 @@ func TestACursorDrainedInSQLGoesToSleep(t *testing.T) {
 	require.Equal(t, []string{"n"}, c.popIDs("q", ""))
 }
 
-// A lease committed long after its claim ends before the time that other pops computed meanwhile. They are notified of
-// the lease, and wait for its end.
+// A SQL consumer commits its lease long after the claim. So the lease ends before the time that waiting pops have computed
+// meanwhile. The commit must notify them of the lease, and they must wait for its end.
 func TestAWaitingPopReceivesMessagesOfALateLease(t *testing.T) {
 	t.Parallel()
 	s := start(t, proven)
@@ -73,12 +74,12 @@ func TestAWaitingPopReceivesMessagesOfALateLease(t *testing.T) {
 	c := s.client(t)
 	options(c, "q", "leaseTime", 2)
 	c.pushIDs("q", "", "m")
-	take(c, "q") // the group exists
+	take(c, "q") // creates the group
 	c.crash()
 	tx := s.openPop(t, "q")
 	var popped, now time.Time
 	require.NoError(t, tx.QueryRow(t.Context(), `SELECT clock_timestamp()`).Scan(&popped))
-	// Two pops of one group, so that they probe together.
+	// There are two pops of one group, so that they probe in one round.
 	waiting := []*pendingCall{c.begin(anyOf("q")), c.begin(anyOf("q"))}
 	c.untilWaiting(2)
 	until(t, "the lease is half over", func() bool {

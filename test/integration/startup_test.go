@@ -17,7 +17,7 @@ import (
 	"github.com/belfry-mq/belfry/test/pgtest"
 )
 
-// TestTenInstancesAtOnce starts ten instances on a database without a schema.
+// TestTenInstancesAtOnce starts ten instances at the same time on a database without a schema.
 func TestTenInstancesAtOnce(t *testing.T) {
 	t.Parallel()
 	const instances = 10
@@ -40,7 +40,7 @@ func TestTenInstancesAtOnce(t *testing.T) {
 	for _, s := range servers {
 		c := s.client(t)
 		d := c.pop("q", "batch=100").ok(http.StatusOK)
-		require.Equal(t, want, d.ids(), "each instance delivers all messages, in order")
+		require.Equal(t, want, d.ids(), "each instance must deliver all messages in order")
 		require.True(t, c.ackBatch("", d.ack("retry", 0)...).ok(http.StatusOK)[0].released())
 	}
 	var schemas, versions, queues int
@@ -52,7 +52,7 @@ func TestTenInstancesAtOnce(t *testing.T) {
 	require.False(t, dirty)
 }
 
-// A connection that breaks between the first ping and the end of the migration does not end the start.
+// If a connection breaks between the first ping and the end of the migration, the start must still succeed.
 func TestTheStartSurvivesABrokenConnection(t *testing.T) {
 	t.Parallel()
 	dsn := pgtest.DatabaseWithoutSchema(t)
@@ -71,6 +71,6 @@ func TestTheStartSurvivesABrokenConnection(t *testing.T) {
 		broken <- err
 	}()
 	proxy.Retarget(breaking.Addr().String())
-	startOn(t, dsn, func(cfg *config.Config) { cfg.Database.ListenURL = setting.Secret(through) }) // the migration uses it
+	startOn(t, dsn, func(cfg *config.Config) { cfg.Database.ListenURL = setting.Secret(through) }) // the migration uses this URL
 	require.NoError(t, <-broken)
 }

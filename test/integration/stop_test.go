@@ -12,18 +12,18 @@ import (
 	"golang.org/x/sync/errgroup"
 )
 
-// load is what the clients of a server observed so far.
+// load is what the clients of a server have observed so far.
 type load struct {
 	mu sync.Mutex
-	// stored counts messages answered with 201, done counts completed messages. held are deliveries whose ack was not
-	// answered.
+	// stored counts messages answered with 201. done counts completed messages. held are deliveries whose ack got no
+	// answer.
 	stored, done map[string]int
 	held         []delivery
 	answered     atomic.Int64
 }
 
-// TestStopUnderLoad stops a server like SIGTERM while requests push, wait and acknowledge. Every stored message is
-// delivered once, and each remaining lease is known to its client.
+// TestStopUnderLoad stops a server as SIGTERM does, while requests push, wait and acknowledge. Every stored message must be
+// completed once. Each remaining lease must be known to a client.
 func TestStopUnderLoad(t *testing.T) {
 	t.Parallel()
 	s := start(t)
@@ -36,14 +36,14 @@ func TestStopUnderLoad(t *testing.T) {
 	for range 8 {
 		clients.Go(func() error { return l.consume(t.Context(), s) })
 	}
-	until(t, "there is load", func() bool { return l.answered.Load() >= 300 })
+	until(t, "300 requests are answered", func() bool { return l.answered.Load() >= 300 })
 	require.NoError(t, s.stop(t))
 	require.NoError(t, clients.Wait())
 
 	c := startOn(t, s.dsn).client(t)
 	var leases int
 	c.scan(t, `SELECT count(DISTINCT lease_id) FROM belfry.cursor WHERE lease_until > now()`, nil, &leases)
-	require.Len(t, l.held, leases, "each lease is known to a client")
+	require.Len(t, l.held, leases, "each remaining lease must be known to a client")
 	for _, d := range l.held {
 		for _, one := range c.ackBatch("", d.ack("completed")...).ok(http.StatusOK) {
 			require.True(t, one.Success, one.reason())
@@ -61,11 +61,11 @@ func TestStopUnderLoad(t *testing.T) {
 	}
 	require.NotEmpty(t, l.stored)
 	for id := range l.stored {
-		require.Equal(t, 1, l.done[id], "message %s was stored once, and this is how often it was completed", id)
+		require.Equal(t, 1, l.done[id], "message %s was stored once, so it must be completed once", id)
 	}
 }
 
-// produce pushes until the server refuses or has stopped.
+// produce pushes until the server refuses a push or has stopped.
 func (l *load) produce(ctx context.Context, s *server, name string) error {
 	for i := 0; ; i++ {
 		id := fmt.Sprint(name, ".", i)

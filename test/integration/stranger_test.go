@@ -15,7 +15,7 @@ import (
 	"github.com/belfry-mq/belfry/pkg/queue"
 )
 
-// stranger connects as a role that may do nothing in the schema.
+// stranger connects as a role without rights in the schema belfry.
 func stranger(t *testing.T, dsn string) *pgx.Conn {
 	t.Helper()
 	conn := producer(t, dsn)
@@ -25,9 +25,9 @@ func stranger(t *testing.T, dsn string) *pgx.Conn {
 	return conn
 }
 
-// A stranger sends more SQL waiters than an instance watches for. SQL waiters that come after that are notified as
-// if there had been none.
-func TestForgedSQLWaitersTakeNoPlace(t *testing.T) {
+// A role without rights sends more forged SQL waiters than an instance stores. SQL waiters that register later must still
+// be notified.
+func TestForgedSQLWaitersDoNotDisplaceOthers(t *testing.T) {
 	t.Parallel()
 	s := start(t, proven)
 	s.untilProven(t, 0)
@@ -42,9 +42,9 @@ func TestForgedSQLWaitersTakeNoPlace(t *testing.T) {
 	}
 }
 
-// A stranger listens on all channels, and says that it watches. Instances, SQL sessions and watchers work meanwhile. No
-// name of a queue, group or partition is in what the stranger hears, not even in an encoded form.
-func TestAStrangerHearsNoNames(t *testing.T) {
+// A role without rights listens on all channels and claims to be a watcher, while instances, SQL sessions and watchers
+// work. The payloads that it receives must not contain a name of a queue, group or partition, not even in base64.
+func TestNotificationsRevealNoNames(t *testing.T) {
 	t.Parallel()
 	here := start(t, proven)
 	there := startOn(t, here.dsn, proven)
@@ -87,9 +87,9 @@ func TestAStrangerHearsNoNames(t *testing.T) {
 	}
 }
 
-// The database gets another key, as by a restore. The servers take it on, and ask the SQL waiters which they could not
-// hear meanwhile.
-func TestServersTakeOnANewKey(t *testing.T) {
+// The database gets another key, as after a restore. The servers must load the new key. They must ask the SQL waiters to
+// register again, because the servers missed registrations meanwhile.
+func TestServersLoadANewKey(t *testing.T) {
 	t.Parallel()
 	s := start(t, proven)
 	s.untilProven(t, 0)
@@ -103,7 +103,7 @@ func TestServersTakeOnANewKey(t *testing.T) {
 	require.Equal(t, "m", consumer.next("q"))
 }
 
-// decodings returns what a payload is in base64.
+// decodings returns the base64 decodings of a payload.
 func decodings(payload string) (texts []string) {
 	for _, encoding := range []*base64.Encoding{base64.StdEncoding, base64.RawStdEncoding, base64.URLEncoding, base64.RawURLEncoding} {
 		if text, err := encoding.DecodeString(strings.TrimSpace(payload)); err == nil {

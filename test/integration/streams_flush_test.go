@@ -7,7 +7,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// The loops of a stream client read a window at the same time. Only the first one emits it.
+// Two loops of a stream client read the same window at the same time. Only the first loop may emit it.
 func TestAWindowIsEmittedOnce(t *testing.T) {
 	t.Parallel()
 	c := start(t).client(t)
@@ -38,13 +38,13 @@ func TestAWindowIsEmittedOnce(t *testing.T) {
 	second := cycle(closed("a"))
 	require.False(t, second.Success)
 	require.Contains(t, second.Error, "read the state again")
-	require.Zero(t, emitted(), "a second flush emits nothing")
+	require.Zero(t, emitted(), "a second flush must emit nothing")
 	half := closed("b")
 	half["state_ops"] = []object{{"type": "delete", "key": "a"}, {"type": "delete", "key": "b"}}
 	require.False(t, cycle(half).Success)
-	require.Equal(t, []string{"b=1"}, c.state(query, partition, nil), "a refused cycle changes nothing")
+	require.Equal(t, []string{"b=1"}, c.state(query, partition, nil), "a refused cycle must change nothing")
 
-	// The lease of a refused cycle ends, so its messages come again with the state as it is.
+	// A refused cycle ends its lease. So its messages are delivered again, and the state is unchanged.
 	d := popped()
 	late := closed("a")
 	late["ack"] = object{"transactionId": "2", "leaseId": d.LeaseID, "count": 2}
@@ -60,6 +60,6 @@ func TestAWindowIsEmittedOnce(t *testing.T) {
 	}
 	require.Equal(t, 1, emitted())
 
-	require.True(t, cycle(object{"state_ops": []object{{"type": "delete", "key": "none"}}}).Success, "nothing is emitted")
+	require.True(t, cycle(object{"state_ops": []object{{"type": "delete", "key": "none"}}}).Success, "a cycle may delete a missing key if it emits nothing")
 	require.True(t, cycle(object{"state_ops": []object{upsert("c", 1)}, "push_items": []object{{"queue": "out", "payload": 1}}}).Success)
 }

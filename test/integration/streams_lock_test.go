@@ -7,8 +7,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// Two cycles of a query in a partition never run at the same time. The row that they lock is in a table that no
-// stranger may lock; see TestLocksOfMembersHoldNobodyUp.
+// Two cycles of one query in one partition must never run at the same time. They lock a row in a table that other roles
+// cannot lock; see TestLocksOfRolesDelayNoStatement.
 func TestACycleWaitsForAnotherOneOfItsPartition(t *testing.T) {
 	t.Parallel()
 	c := start(t).client(t)

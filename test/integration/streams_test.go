@@ -68,7 +68,7 @@ func upsert(key string, value any) object {
 	return object{"type": "upsert", "key": key, "value": value}
 }
 
-// A query keeps its state while its hash is the same.
+// A query must keep its state while its config_hash is the same.
 func TestAQueryIsRegistered(t *testing.T) {
 	t.Parallel()
 	c := start(t).client(t)
@@ -88,7 +88,7 @@ func TestAQueryIsRegistered(t *testing.T) {
 	require.Empty(t, c.state(first.QueryID, partition, nil))
 	require.True(t, c.cycle(object{"query_id": first.QueryID, "partition_id": partition, "state_ops": []object{upsert("k", 1)}}).Success)
 	require.False(t, c.register(body).ok(http.StatusOK).Reset)
-	require.Equal(t, []string{"k=1"}, c.state(first.QueryID, partition, nil), "a reset with the same hash deletes nothing")
+	require.Equal(t, []string{"k=1"}, c.state(first.QueryID, partition, nil), "a reset with the same hash must delete nothing")
 
 	listed := ask[struct{ Streams []object }](c, get("/api/v1/streams")).ok(http.StatusOK).Streams
 	require.Len(t, listed, 1)
@@ -108,7 +108,7 @@ func TestAQueryIsRegistered(t *testing.T) {
 	}
 }
 
-// State, pushes and ack of a cycle are committed together, and a cycle that fails changes nothing.
+// A cycle commits its state, pushes and ack together. A cycle that fails must change nothing.
 func TestACycleIsOneTransaction(t *testing.T) {
 	t.Parallel()
 	c := start(t).client(t)
@@ -150,10 +150,10 @@ func TestACycleIsOneTransaction(t *testing.T) {
 	require.Equal(t, 5, done.StateOpsApplied)
 	require.Equal(t, "q", *done.QueueName)
 	require.Equal(t, 2, done.AckResult.Count)
-	require.True(t, done.AckResult.LeaseReleased, "the rest of the batch is free")
+	require.True(t, done.AckResult.LeaseReleased, "the lease must end, so that the remaining messages are available")
 	all := []string{"a=1", `b%={"windowEnd":10}`, `b_={"windowEnd":20.5}`, "c=2"}
 	require.Equal(t, all, c.state(query, partition, nil))
-	require.Equal(t, all[1:2], c.state(query, partition, object{"key_prefix": "b%"}), "a prefix is no pattern")
+	require.Equal(t, all[1:2], c.state(query, partition, object{"key_prefix": "b%"}), "a prefix must not be used as a pattern")
 	require.Equal(t, all[1:3], c.state(query, partition, object{"key_prefix": "b"}))
 	require.Equal(t, all[1:2], c.state(query, partition, object{"ripe_at_or_before": 20}))
 	require.Equal(t, all[:1], c.state(query, partition, object{"keys": []string{"a", "z"}}))
@@ -179,8 +179,8 @@ func TestACycleIsOneTransaction(t *testing.T) {
 	})
 }
 
-// The ack of a cycle is for all messages up to its own, also if they are redriven dead letters, which are settled one by one
-// otherwise. A cycle that is sent again after it was applied succeeds again.
+// The ack of a cycle must cover all messages up to its message, even redriven dead letters, which other acks settle one by
+// one. If an applied cycle is sent again, it must succeed again.
 func TestACycleSettlesRedrivenMessages(t *testing.T) {
 	t.Parallel()
 	c := start(t).client(t)
@@ -198,6 +198,6 @@ func TestACycleSettlesRedrivenMessages(t *testing.T) {
 		})
 		require.True(t, done.Success, done.Error)
 	}
-	require.Equal(t, http.StatusNoContent, c.pop("q", "consumerGroup="+group).Status, "all three are settled")
+	require.Equal(t, http.StatusNoContent, c.pop("q", "consumerGroup="+group).Status, "all three messages must be settled")
 	require.Len(t, c.popIDs("out", "batch=9"), 1)
 }

@@ -10,12 +10,13 @@ import (
 	"github.com/belfry-mq/belfry/config"
 )
 
-// often makes sweeps frequent.
+// often makes the sweeps run every 200 ms.
 func often(c *config.Config) {
 	c.Sweep.RetentionInterval, c.Sweep.EvictionInterval = 200*time.Millisecond, 200*time.Millisecond
 }
 
-// retentionEnabled, retentionSeconds, completedRetentionSeconds and maxWaitTimeSeconds are effective on every instance.
+// The options retentionEnabled, retentionSeconds, completedRetentionSeconds and maxWaitTimeSeconds must work while two
+// instances run.
 func TestRetentionOptions(t *testing.T) {
 	t.Parallel()
 	first := start(t, often)
@@ -40,22 +41,23 @@ func TestRetentionOptions(t *testing.T) {
 	for _, queue := range []string{"old", "completed", "waited", "off"} {
 		c.elapse(queue, time.Hour)
 	}
-	until(t, "old messages are deleted, unread or not", func() bool { return left("old") == 0 })
+	until(t, "old messages are deleted, even if they are unread", func() bool { return left("old") == 0 })
 	until(t, "completed messages are deleted", func() bool { return left("completed") == 1 })
 	until(t, "messages that waited too long are deleted", func() bool { return left("waited") == 0 })
-	require.Equal(t, 3, left("off"), "without retentionEnabled nothing is deleted")
+	require.Equal(t, 3, left("off"), "without retentionEnabled nothing may be deleted")
 	require.Empty(t, c.popIDs("old", "batch=9"))
 	require.Equal(t, []string{"3"}, c.popIDs("completed", "batch=9"))
 
 	again := c.pushIDs("old", "", "1")
-	require.Equal(t, "queued", again[0].Status, "the transaction id of a deleted message can be used again")
+	require.Equal(t, "queued", again[0].Status, "the transaction id of a deleted message must be accepted again")
 	waiting := c.begin(popCall("waited", "wait=true&timeout=20000"))
 	c.untilWaiting(1)
 	c.pushIDs("waited", "", "4")
-	require.Equal(t, []string{"4"}, waiting.delivery().ok(http.StatusOK).ids(), "deleted messages block no pop")
+	require.Equal(t, []string{"4"}, waiting.delivery().ok(http.StatusOK).ids(), "deleted messages must not block a pop")
 }
 
-// A pop that waits for a partition by name survives its removal, also on the instance that did not remove it.
+// A pop waits for a partition by name, and the partition is removed. The pop must keep waiting, also at an instance that
+// did not remove the partition.
 func TestWaitingForAPartitionThatIsRemoved(t *testing.T) {
 	t.Parallel()
 	first := start(t)
@@ -72,7 +74,7 @@ func TestWaitingForAPartitionThatIsRemoved(t *testing.T) {
 	second := startOn(t, first.dsn) // its first sweep removes the partition
 	until(t, "the partition is removed", func() bool {
 		c.scan(t, `SELECT count(*) FROM belfry.partition`, nil, &n)
-		if n > 0 { // the first instance may have swept in this hour
+		if n > 0 { // the first instance may have run the sweep before, so the test makes the sweep due again
 			c.scan(t, `WITH due AS (UPDATE belfry.sweep SET next_at = '-infinity' RETURNING 1) SELECT count(*) FROM due`, nil, &n)
 			require.NoError(t, second.stop(t))
 			second = startOn(t, first.dsn)

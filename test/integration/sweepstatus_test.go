@@ -19,7 +19,7 @@ type sweptQueue struct {
 	}
 }
 
-// The queue, its partitions and the group report how many messages were deleted or passed over unread.
+// The status of the queue, of its partitions and of the group must report how many messages were deleted or skipped unread.
 func TestSweptMessagesAreReported(t *testing.T) {
 	t.Parallel()
 	c := start(t, often).client(t)
@@ -31,7 +31,7 @@ func TestSweptMessagesAreReported(t *testing.T) {
 	c.configure("old", map[string]any{"retentionEnabled": true, "retentionSeconds": 1800}).ok(http.StatusOK)
 	c.configure("expired", map[string]any{"expireAfterSeconds": 1800}).ok(http.StatusOK)
 	for _, queue := range []string{"waited", "old", "expired"} {
-		require.Empty(t, c.popIDs(queue, "consumerGroup=g"), "the group exists first")
+		require.Empty(t, c.popIDs(queue, "consumerGroup=g"), "the first pop only creates the group")
 		require.Zero(t, of(status, queue).Swept)
 		c.pushIDs(queue, "p", "1", "2", "3")
 		c.elapse(queue, time.Hour)
@@ -57,7 +57,7 @@ func TestSweptMessagesAreReported(t *testing.T) {
 	}
 }
 
-// A pop counts the messages that it finds expired, before any sweep.
+// A pop must count the messages that it finds expired, before any sweep.
 func TestMessagesExpiredByPopsAreReported(t *testing.T) {
 	t.Parallel()
 	c := start(t).client(t)
@@ -69,14 +69,14 @@ func TestMessagesExpiredByPopsAreReported(t *testing.T) {
 	group := ask[map[string]struct {
 		Partitions []struct{ TotalConsumed, TotalExpired int64 }
 	}](c, get("/api/v1/consumer-groups/g")).ok(http.StatusOK)
-	require.Len(t, group["q"].Partitions, 2, "p and the Default of a configured queue")
+	require.Len(t, group["q"].Partitions, 2, "the group must have the partitions p and Default")
 	var expired int64
 	for _, p := range group["q"].Partitions {
 		expired += p.TotalExpired
 	}
 	status := ask[sweptQueue](c, get("/api/v1/status/queues/q")).ok(http.StatusOK)
 	require.Equal(t, "p", status.Partitions[1].Name)
-	// An earlier sweep has counted them instead.
+	// An earlier sweep may have counted the messages instead.
 	require.Equal(t, int64(2), expired+status.Swept.Expired)
 	require.Equal(t, expired, status.Partitions[1].Cursor.TotalExpired)
 }

@@ -18,20 +18,21 @@ import (
 	"github.com/belfry-mq/belfry/test/pgtest"
 )
 
-// copier maintains a copy of table t from the messages of a queue.
+// copier applies the messages of a queue to a copy of table t.
 type copier struct{ table, queue, pop string }
 
-// copiers are one copier that reads the partition of the whole table, and two that share the partitions of its rows.
+// copiers are three copiers. The first reads one partition with the changes of the whole table. The other two share
+// partitions, one for each row.
 var copiers = []copier{
 	{"whole", "changes", `SELECT lease::text, payload FROM belfry.pop('changes', 'copy', 40)`},
 	{"pieces", "rows", `SELECT lease::text, payload FROM belfry.pop('rows', 'copy', 10, partitions => 5)`},
 	{"pieces", "rows", `SELECT lease::text, payload FROM belfry.pop('rows', 'copy', 3, partitions => 20)`},
 }
 
-// TestChangesOfManyWritersMakeACopy has four sessions change the same rows of a table, in all isolation levels and with
-// deadlocks. Consumers in SQL apply the messages to copies, each step in the transaction that acknowledges it. Steps
-// are rolled back, sessions ended and servers killed in the meantime. Each copy must equal the table at the end: no
-// change was lost or repeated, and the changes of each row arrived in order.
+// TestChangesOfManyWritersMakeACopy lets four sessions change the same rows of a table, in all isolation levels and with
+// deadlocks. SQL consumers apply the messages to copies. Each step is one transaction with the ack of its messages.
+// Meanwhile the test rolls steps back, ends sessions and kills a server. At the end each copy must equal the table. So no
+// change was lost or repeated, and the changes of each row were in order.
 func TestChangesOfManyWritersMakeACopy(t *testing.T) {
 	t.Parallel()
 	seed := rand.Uint64()
@@ -66,7 +67,7 @@ func TestChangesOfManyWritersMakeACopy(t *testing.T) {
 	startChild(t, dsn, dsn)
 	writers.Wait()
 	t.Logf("%d transactions committed, %d were undone", done.committed.Load(), done.undone.Load())
-	until(t, "everything is copied", func() (copied bool) {
+	until(t, "all changes are copied", func() (copied bool) {
 		require.NoError(t, conn.QueryRow(t.Context(), `SELECT NOT EXISTS (SELECT FROM belfry.inbox) AND NOT EXISTS (
 			SELECT FROM belfry.cursor AS c JOIN belfry.partition AS p ON p.id = c.partition_id WHERE c.committed < p.last_seq)`).Scan(&copied))
 		return copied || len(failures) > 0
@@ -138,12 +139,12 @@ func startCopiers(ctx context.Context, dsn string, seed uint64, failures chan<- 
 var (
 	// errUndone rolls a transaction back on purpose.
 	errUndone = errors.New("undone on purpose")
-	// errApart is a change that does not fit the copy: an earlier change is missing, or the change was delivered twice.
+	// errApart means that a change does not fit the copy: an earlier change is missing, or the change was delivered twice.
 	errApart = errors.New("the copy differs from the table")
 )
 
-// meant reports whether a transaction failed in an expected way: rolled back, deadlocked, not serializable, or with its
-// session.
+// meant reports whether a transaction failed in an expected way: it was rolled back on purpose, a deadlock or a
+// serialization failure ended it, or its session was ended.
 func meant(err error) bool {
 	var said *pgconn.PgError
 	if errors.Is(err, errApart) {
@@ -152,8 +153,8 @@ func meant(err error) bool {
 	return !errors.As(err, &said) || slices.Contains([]string{"40P01", "40001", "57P01"}, said.Code)
 }
 
-// writeSome changes some rows of t in one transaction, and sometimes ends another session. Not the one of
-// a migration: a server whose migration is interrupted does not start.
+// writeSome changes some rows of t in one transaction. Sometimes it first ends another session, but not the session of a
+// migration, because a server with an interrupted migration does not start.
 func writeSome(ctx context.Context, dsn string, random *rand.Rand, name string) error {
 	conn, err := pgx.Connect(ctx, dsn)
 	if err != nil {
@@ -194,7 +195,7 @@ func writeSome(ctx context.Context, dsn string, random *rand.Rand, name string) 
 	})
 }
 
-// run copies until its session or a transaction fails, and returns that error.
+// run applies changes until its session or a transaction fails. It returns that error.
 func (c *copier) run(ctx context.Context, dsn string, random *rand.Rand) error {
 	conn, err := pgx.Connect(ctx, dsn)
 	if err != nil {
@@ -218,7 +219,7 @@ func (c *copier) run(ctx context.Context, dsn string, random *rand.Rand) error {
 	}
 }
 
-// step applies the next messages to the copy, or asks for a wake if it finds no messages.
+// step applies the next messages to the copy. If there is no message, it calls belfry.await.
 func (c *copier) step(ctx context.Context, tx pgx.Tx) (found bool, err error) {
 	type message struct {
 		Lease   string
@@ -260,7 +261,7 @@ func (c *copier) step(ctx context.Context, tx pgx.Tx) (found bool, err error) {
 	return true, err
 }
 
-// statement returns the statement for one change of the copy. It changes no row if the change does not fit.
+// statement returns the SQL for one change. The SQL changes no row if the change does not fit the copy.
 func (c *copier) statement(op string) string {
 	switch op {
 	case "insert":

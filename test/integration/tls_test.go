@@ -13,7 +13,7 @@ import (
 	"github.com/belfry-mq/belfry/test/testcert"
 )
 
-// A server with TLS delivers each message once, and a client that does not trust its CA gets nothing.
+// A server with TLS must deliver each message once. A client that does not trust the CA must not connect.
 func TestServerWithTLS(t *testing.T) {
 	t.Parallel()
 	ca, dir := testcert.NewCA(t), t.TempDir()

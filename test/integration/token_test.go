@@ -15,8 +15,8 @@ import (
 	"github.com/belfry-mq/belfry/test/pgtest"
 )
 
-// With tokens on, nothing of a refused request is stored, and the subject of a token is on each message
-// that it pushed, wherever the message is shown.
+// With tokens enabled, a refused request must store nothing. Each message must carry the subject of the token that pushed
+// it, in every answer that shows the message.
 func TestTokensGuardTheServer(t *testing.T) {
 	t.Parallel()
 	var auth token.Config
@@ -44,7 +44,7 @@ func TestTokensGuardTheServer(t *testing.T) {
 	}
 	var queues, groups int
 	c.scan(t, `SELECT (SELECT count(*) FROM belfry.queue), (SELECT count(*) FROM belfry.consumer_group)`, nil, &queues, &groups)
-	require.Zero(t, queues+groups, "a refused request leaves nothing")
+	require.Zero(t, queues+groups, "a refused request must store nothing")
 
 	ask[any](c.loose(), as(push, identity.ReadWrite)).ok(http.StatusCreated) // producerSub is not documented
 	ask[any](c, as(transaction, identity.ReadWrite)).ok(http.StatusOK)
@@ -69,19 +69,19 @@ func TestTokensGuardTheServer(t *testing.T) {
 	}
 	requireProducer(ask[list](c, as(get("/api/v1/dlq?queue=q"), identity.ReadOnly)).ok(http.StatusOK))
 	remove := call{Method: http.MethodDelete, Target: "/api/v1/resources/queues/q"}
-	require.Equal(t, "Insufficient permissions", ask[any](c, as(remove, identity.ReadWrite)).failure)
+	require.Equal(t, "Insufficient permissions: this request needs the role admin, and the caller has the role read-write", ask[any](c, as(remove, identity.ReadWrite)).failure)
 	ask[any](c, as(remove, identity.Admin)).ok(http.StatusOK)
 	audit := get("/api/v1/audit?action=queue.delete")
 	require.Equal(t, http.StatusForbidden, ask[any](c, as(audit, identity.ReadWrite)).Status)
 	deleted := ask[any](c, as(audit, identity.Admin))
 	deleted.ok(http.StatusOK)
-	require.Contains(t, string(deleted.Raw), `"billing"`, "the subject of who deleted the queue")
+	require.Contains(t, string(deleted.Raw), `"billing"`, "the audit must name the subject that deleted the queue")
 
 	for _, open := range []string{"/livez", "/readyz", "/health", "/metrics/prometheus", "/openapi.json"} {
 		got, err := c.send(t.Context(), get(open))
 		require.NoError(t, err)
 		require.Equal(t, http.StatusOK, got.Status, open)
-		require.NotContains(t, string(got.Raw), `queue="`, "metrics name no queue")
+		require.NotContains(t, string(got.Raw), `queue="`, "metrics without a token must name no queue")
 		require.NotContains(t, string(got.Raw), `group="`)
 	}
 }

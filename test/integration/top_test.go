@@ -16,7 +16,7 @@ import (
 	"github.com/belfry-mq/belfry/pkg/cli"
 )
 
-// What belfry top draws on a terminal of 80 columns and 24 lines are the figures of the server. Its keys act on the server.
+// belfry top must show the figures of the server on a terminal of 80 columns and 24 lines. Its keys must change the server.
 func TestTopDrawsTheFiguresOfTheServer(t *testing.T) {
 	t.Parallel()
 	s := start(t)
@@ -58,7 +58,7 @@ type topScreen struct {
 	t        *testing.T
 	keyboard *os.File
 	screen   vt10x.Terminal
-	// drawn has an element when something was drawn.
+	// drawn receives an element when the program has drawn.
 	drawn chan struct{}
 }
 
@@ -93,7 +93,7 @@ func openTop(t *testing.T, server string) *topScreen {
 	return s
 }
 
-// draw draws until the terminal is closed.
+// draw writes the output of the program to the screen until the terminal is closed.
 func (s *topScreen) draw() {
 	var chunk [4096]byte
 	for {
@@ -101,7 +101,7 @@ func (s *topScreen) draw() {
 		if err != nil {
 			return
 		}
-		_, _ = s.screen.Write(chunk[:n]) // it never fails
+		_, _ = s.screen.Write(chunk[:n]) // never fails
 		select {
 		case s.drawn <- struct{}{}:
 		default:
@@ -109,7 +109,7 @@ func (s *topScreen) draw() {
 	}
 }
 
-// row returns the first line that begins with a text, with one space between columns.
+// row returns the first line of the screen that begins with a text. Columns are separated by one space.
 func (s *topScreen) row(begins string) string {
 	for line := range strings.Lines(s.screen.String()) {
 		if line = strings.Join(strings.Fields(line), " "); strings.HasPrefix(line, begins) {
@@ -119,7 +119,7 @@ func (s *topScreen) row(begins string) string {
 	return ""
 }
 
-// waitFor waits until the screen is as wanted.
+// waitFor blocks until wanted returns true. It calls wanted after each drawing.
 func (s *topScreen) waitFor(wanted func() bool) {
 	s.t.Helper()
 	late := time.After(patience)
@@ -127,7 +127,7 @@ func (s *topScreen) waitFor(wanted func() bool) {
 		select {
 		case <-s.drawn:
 		case <-late:
-			require.FailNow(s.t, "the screen shows", "%s", s.screen.String())
+			require.FailNow(s.t, "the screen did not become as expected; it shows", "%s", s.screen.String())
 		}
 	}
 }

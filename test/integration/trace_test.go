@@ -77,7 +77,7 @@ func TestTraces(t *testing.T) {
 	require.Equal(t, "Message not found", none.failure)
 
 	got := of(a)
-	require.Equal(t, []any{map[string]any{"n": 1.0}, "two"}, got.data(), "oldest first")
+	require.Equal(t, []any{map[string]any{"n": 1.0}, "two"}, got.data(), "the oldest trace must be the first")
 	require.Equal(t, []string{"info", "__QUEUE_MODE__"}, []string{got.Traces[0].EventType, got.Traces[0].Group})
 	require.Equal(t, []string{"done", "g"}, []string{got.Traces[1].EventType, got.Traces[1].Group})
 	require.Equal(t, []string{}, got.Traces[0].Names)
@@ -101,13 +101,13 @@ func TestTraces(t *testing.T) {
 	require.Equal(t, "other", c.traces("names?limit=1&offset=1").Names[0].Name)
 	require.Equal(t, names, c.traces("names?bound=1000"))
 	newest := c.traces("names?bound=1")
-	require.Equal(t, 1, newest.Names[0].Traces, "only the newest trace is read")
+	require.Equal(t, 1, newest.Names[0].Traces, "with bound=1 only the newest trace may be read")
 	require.Equal(t, 1, c.traces(flow+"?bound=1").Total)
 	require.Equal(t, 2, c.traces("names?offset=9").Total)
 
 	existed, _ := c.deleteMessage(b)
 	require.True(t, existed)
-	require.Equal(t, []any{"two"}, c.traces(flow).data(), "traces are deleted with their message")
+	require.Equal(t, []any{"two"}, c.traces(flow).data(), "traces must be deleted with their message")
 	require.Len(t, c.traces("names").Names, 1)
 	c.deleteQueue("q").ok(http.StatusOK)
 	until(t, "the traces are deleted with their queue", func() bool {

@@ -41,7 +41,7 @@ type transacted struct {
 
 func pushing(items ...item) operation { return operation{Type: "push", Items: items} }
 
-// acking returns ack operations as official clients send them: without lease ids.
+// acking returns ack operations without lease ids. The official clients of Queen MQ send them in this form.
 func (d delivery) acking(status string, indexes ...int) []operation {
 	var list []operation
 	for _, one := range d.ack(status, indexes...) {
@@ -63,11 +63,11 @@ func TestTransaction(t *testing.T) {
 	t.Parallel()
 	s := start(t)
 	for name, run := range map[string]func(t *testing.T, s *server){
-		"moves messages on":            transactionMoves,
-		"in a consumer group":          transactionGroup,
-		"twelve thousand operations":   transactionLarge,
-		"while its queue is recreated": transactionRecreated,
-		"of pushes, concurrently":      transactionsAtOnce,
+		"moves messages to another queue":   transactionMoves,
+		"in a consumer group":               transactionGroup,
+		"12,000 operations":                 transactionLarge,
+		"while its queue is recreated":      transactionRecreated,
+		"concurrent transactions of pushes": transactionsAtOnce,
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -106,7 +106,7 @@ func transactionMoves(t *testing.T, s *server) {
 			require.Equal(t, want, stored[*got.Results[i].MessageID])
 		}
 	}
-	require.Equal(t, []string{"m3"}, g.take(9).ids(), "the lease ended")
+	require.Equal(t, []string{"m3"}, g.take(9).ids(), "the lease must have ended")
 }
 
 func transactionGroup(t *testing.T, s *server) {
@@ -119,7 +119,7 @@ func transactionGroup(t *testing.T, s *server) {
 	require.True(t, g.transact([]string{d.LeaseID}, operations...).ok(http.StatusOK).Success)
 	require.Empty(t, g.popIDs(g.queue, "consumerGroup=g"))
 	require.False(t, g.transact([]string{d.LeaseID}, g.first.acking("completed")...).ok(http.StatusOK).Success)
-	require.True(t, g.transact([]string{g.first.LeaseID}, g.first.acking("completed")...).ok(http.StatusOK).Success, "each group has its own lease")
+	require.True(t, g.transact([]string{g.first.LeaseID}, g.first.acking("completed")...).ok(http.StatusOK).Success, "each group must have its own lease")
 }
 
 func transactionLarge(t *testing.T, s *server) {
@@ -141,7 +141,7 @@ func transactionLarge(t *testing.T, s *server) {
 		more[i] = item{Queue: queue}
 	}
 	c.transact(nil, pushing(more...)).refused(
-		"operations holds more than 100000 operations (each pushed item is one): send several transactions")
+		"operations has more than 100000 operations (each pushed item counts as an operation): send several transactions")
 }
 
 func transactionRecreated(t *testing.T, s *server) {

@@ -10,9 +10,9 @@ import (
 	"github.com/belfry-mq/belfry/test/httpcall"
 )
 
-// A commit that the synchronous standby has not confirmed can be lost, although it is visible. Nothing is acknowledged
-// before the confirmation: neither a call whose wait was canceled, which Postgres reports as done, nor the same call
-// again, which finds itself stored.
+// A commit that the synchronous standby has not confirmed is visible, but it can still be lost. So the server must not
+// acknowledge it. If the wait for the standby is canceled, Postgres reports success, but the request must fail. A repeated
+// request finds its message stored. It must also fail until the standby confirms.
 func TestNothingUnconfirmedIsAcknowledged(t *testing.T) {
 	t.Parallel()
 	primary, standby := replicated(t)
@@ -34,23 +34,23 @@ func TestNothingUnconfirmedIsAcknowledged(t *testing.T) {
 	left := c.pop("left", "batch=1&autoAck=true").ok(http.StatusOK).Messages[0]
 
 	doors := map[string]call{
-		"push":                    pushCall(item{Queue: "pushed", TransactionID: "1"}),
-		"transaction":             transactCall(nil, pushing(item{Queue: "moved", TransactionID: "1"})),
-		"transaction without ids": transactCall(nil, pushing(item{Queue: "moved", Partition: "b"})),
-		"ack":                     post(ackPath, encode(leased.ack("completed")[0])),
-		"acks":                    post(batchPath, encode(object{"acknowledgments": leased.ack("completed")})),
-		"push for it":             pushCall(item{Queue: "handed", Partition: "p", TransactionID: "1"}),
-		"pop that consumes":       get("/api/v1/pop/queue/consumed?autoAck=true"),
-		"cycle":                   post("/streams/v1/cycle", encode(object{"query_id": query, "partition_id": partition, "state_ops": []object{upsert("k", 1)}, "push_items": []object{{"queue": "out", "transactionId": "1", "payload": 1}}})),
-		"registered query":        post("/streams/v1/queries", encode(object{"name": "new", "source_queue": "cycled", "config_hash": "1"})),
-		"deleted query":           remove("/api/v1/streams/" + gone),
-		"configured queue":        post(configurePath, `{"queue":"configured","options":{"leaseTime":7}}`),
-		"deleted queue":           remove("/api/v1/resources/queues/deleted"),
-		"deleted message":         remove("/api/v1/messages/" + left.PartitionID + "/m"),
-		"purged dead letter":      remove("/api/v1/dlq?queue=purged"),
-		"streamed redrive":        post("/api/v1/dlq/redrive/stream", `{"queue":"redriven","consumerGroup":"g","all":true}`),
-		"paused queue":            post("/api/v1/resources/queues/purged/pause", `{}`),
-		"sought group":            post("/api/v1/consumer-groups/g/queues/purged/seek", `{"toEnd":true}`),
+		"push":                     pushCall(item{Queue: "pushed", TransactionID: "1"}),
+		"transaction":              transactCall(nil, pushing(item{Queue: "moved", TransactionID: "1"})),
+		"transaction without ids":  transactCall(nil, pushing(item{Queue: "moved", Partition: "b"})),
+		"ack":                      post(ackPath, encode(leased.ack("completed")[0])),
+		"acks":                     post(batchPath, encode(object{"acknowledgments": leased.ack("completed")})),
+		"push for the waiting pop": pushCall(item{Queue: "handed", Partition: "p", TransactionID: "1"}),
+		"pop that consumes":        get("/api/v1/pop/queue/consumed?autoAck=true"),
+		"cycle":                    post("/streams/v1/cycle", encode(object{"query_id": query, "partition_id": partition, "state_ops": []object{upsert("k", 1)}, "push_items": []object{{"queue": "out", "transactionId": "1", "payload": 1}}})),
+		"registered query":         post("/streams/v1/queries", encode(object{"name": "new", "source_queue": "cycled", "config_hash": "1"})),
+		"deleted query":            remove("/api/v1/streams/" + gone),
+		"configured queue":         post(configurePath, `{"queue":"configured","options":{"leaseTime":7}}`),
+		"deleted queue":            remove("/api/v1/resources/queues/deleted"),
+		"deleted message":          remove("/api/v1/messages/" + left.PartitionID + "/m"),
+		"purged dead letter":       remove("/api/v1/dlq?queue=purged"),
+		"streamed redrive":         post("/api/v1/dlq/redrive/stream", `{"queue":"redriven","consumerGroup":"g","all":true}`),
+		"paused queue":             post("/api/v1/resources/queues/purged/pause", `{}`),
+		"sought group":             post("/api/v1/consumer-groups/g/queues/purged/seek", `{"toEnd":true}`),
 	}
 	waiting := c.begin(get("/api/v1/pop/queue/handed?autoAck=true&wait=true&timeout=60000"))
 	s.untilParked(t, "handed", 1)
@@ -76,7 +76,7 @@ func TestNothingUnconfirmedIsAcknowledged(t *testing.T) {
 		require.NotEqual(t, http.StatusNoContent, got.Status, "%s, with the standby", door)
 		require.False(t, streamFailed(got), "%s, with the standby: %.300s", door, got.Raw)
 	}
-	require.Equal(t, []string{"1"}, c.pop("handed", "batch=1&autoAck=true").ok(http.StatusOK).ids(), "the waiting pop gave it back")
+	require.Equal(t, []string{"1"}, c.pop("handed", "batch=1&autoAck=true").ok(http.StatusOK).ids(), "the message that the waiting pop consumed must be delivered again")
 }
 
 // streamFailed reports whether an answer is a stream of events that ended with an error.
@@ -84,7 +84,8 @@ func streamFailed(got httpcall.Reply) bool {
 	return bytes.Contains(got.Raw, []byte("event: closing")) && bytes.Contains(got.Raw, []byte(`"reason":"error"`))
 }
 
-// Nor is a push whose wait was canceled acknowledged if a later statement of its round trip fails.
+// A push whose wait for the standby was canceled must not be acknowledged, even if a later statement of its round trip
+// fails.
 func TestAnUnconfirmedPushWithoutItsWakeIsNotAcknowledged(t *testing.T) {
 	t.Parallel()
 	primary, standby := replicated(t)
@@ -96,7 +97,7 @@ func TestAnUnconfirmedPushWithoutItsWakeIsNotAcknowledged(t *testing.T) {
 	locking, err := producer(t, dsn).Begin(t.Context())
 	require.NoError(t, err)
 	require.NoError(t, standby.Stop(t.Context()))
-	_, err = locking.Exec(t.Context(), "LOCK TABLE belfry.cursor") // the wake needs it, and the push does not
+	_, err = locking.Exec(t.Context(), "LOCK TABLE belfry.cursor") // the wake needs this table, and the push does not
 	require.NoError(t, err)
 	pending := c.begin(pushCall(item{Queue: "q", Partition: "p", TransactionID: "second"}))
 	var pid int
@@ -118,12 +119,12 @@ func TestAnUnconfirmedPushWithoutItsWakeIsNotAcknowledged(t *testing.T) {
 	require.NoError(t, standby.Restart(t.Context()))
 }
 
-// cancelWaits cancels each wait for a standby, until all calls have their answers.
+// cancelWaits cancels every wait for a standby, again and again, until all calls are answered.
 func cancelWaits(t *testing.T, dsn string, pending map[string]*pendingCall) {
 	t.Helper()
 	conn := producer(t, dsn)
 	for _, one := range pending {
-		until(t, "all are answered", func() bool {
+		until(t, "all calls are answered", func() bool {
 			_, err := conn.Exec(t.Context(), "SELECT pg_cancel_backend(pid) FROM pg_stat_activity WHERE wait_event = 'SyncRep'")
 			require.NoError(t, err)
 			select {

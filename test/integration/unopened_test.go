@@ -13,7 +13,7 @@ import (
 	"github.com/belfry-mq/belfry/test/pgtest"
 )
 
-// keyRing sets the key ring of a server. Each key is one digit, 64 times.
+// keyRing sets the encryption keys of a server. Each key is one hex digit, repeated 64 times.
 func keyRing(pairs string) func(*config.Config) {
 	return func(cfg *config.Config) {
 		cfg.Encryption.Key = ""
@@ -24,9 +24,9 @@ func keyRing(pairs string) func(*config.Config) {
 	}
 }
 
-// The key of a message is lost. The pop says which message it is. An operator sends what the error
-// says, and the group receives the next message of the partition.
-func TestAnOperatorGivesAMessageUpThatCannotBeOpened(t *testing.T) {
+// The encryption key of a message is lost. The error of the pop must name the message. After an operator sends the request
+// that the error names, the group must receive the next message of the partition.
+func TestAnOperatorMakesAMessageWithALostKeyADeadLetter(t *testing.T) {
 	t.Parallel()
 	dsn := pgtest.Database(t)
 	before := startOn(t, dsn, keyRing("lost:a"))
@@ -39,7 +39,7 @@ func TestAnOperatorGivesAMessageUpThatCannotBeOpened(t *testing.T) {
 	c = startOn(t, dsn, keyRing("new:b")).client(t)
 	c.pushIDs("q", "p", "next")
 	c.pushIDs("q", "p2", "other")
-	require.Equal(t, []string{"other"}, c.popIDs("q", "consumerGroup=g"), "another partition")
+	require.Equal(t, []string{"other"}, c.popIDs("q", "consumerGroup=g"), "another partition must not be affected")
 	c.scan(t, `WITH due AS (UPDATE belfry.cursor SET ready_at = now(), retry_at = now() WHERE retry_at > now() RETURNING 1)
 		SELECT count(*) FROM due`, nil, new(int))
 	refused := c.pop("q", "consumerGroup=g&wait=true&timeout=60000")

@@ -13,14 +13,14 @@ import (
 	"github.com/belfry-mq/belfry/test/pgtest"
 )
 
-// 200 pops wait, and 200 messages become visible at one instant. One of them cannot be read. The pop
-// that gets its partition fails. The other 199 have their messages after that wake: none of them waits for
-// a second one, which comes a second later. The culprit is found by halving. `make bench-edge` measures the time.
+// 200 pops wait, and 200 messages become visible at the same instant. One message cannot be read. The pop that gets its
+// partition must fail. The other 199 pops must get their messages from the same wake, without waiting a second for another
+// one. The server finds the unreadable message by halving the batch. `make bench-edge` measures the time.
 func TestOneUnreadableMessageFailsOneOfManyWaitingPops(t *testing.T) {
 	t.Parallel()
 	const many, halvings = 200, 8
 	c := start(t).client(t)
-	c.http = &http.Client{Transport: &http.Transport{MaxIdleConnsPerHost: many}} // reading the OpenAPI document would take longer
+	c.http = &http.Client{Transport: &http.Transport{MaxIdleConnsPerHost: many}} // without the checks of the OpenAPI document, which would take too long
 	defer c.http.CloseIdleConnections()
 	c.configure("q", nil).ok(http.StatusOK)
 	waiting := make([]*pendingCall, many)
@@ -54,7 +54,7 @@ func TestOneUnreadableMessageFailsOneOfManyWaitingPops(t *testing.T) {
 	}
 	require.Equal(t, map[int]int{http.StatusOK: many - 1, http.StatusInternalServerError: 1}, statuses)
 	require.InDelta(t, many-1, wakes("timer", "delivered"), 0)
-	require.InDelta(t, 1, wakes("timer", "spurious")-spurious, 0, "the pop that failed")
+	require.InDelta(t, 1, wakes("timer", "spurious")-spurious, 0, "only the failed pop may count as a spurious wake")
 	splits := c.metric(t, "belfry_dispatch_round_splits_total")
 	require.Positive(t, splits)
 	require.LessOrEqual(t, splits, float64(halvings))

@@ -17,37 +17,38 @@ import (
 )
 
 const (
-	// wakeBound is far below the fallback interval, so that only a wake can keep it, and far above the time of a wake.
+	// wakeBound is the time limit of a wake. It is far below the fallback interval, so only a wake can meet it.
 	wakeBound = 8 * time.Second
-	// clockSlack allows for the clock of the database, whose precision is one microsecond.
+	// clockSlack allows for the precision of the database clock, which is one microsecond.
 	clockSlack = 5 * time.Millisecond
 )
 
-// transition is an event that makes a message ready. It prepares a queue, gives the waiting call, and causes the event.
+// transition is an event that makes a message ready. Its functions prepare a queue, return the call that waits, and cause
+// the event.
 type transition struct {
-	// prepare is nil for a queue without messages.
+	// prepare prepares the queue. nil means that the queue is created without messages.
 	prepare func(c client, queue string)
-	// waits is nil for a pop of any partition.
+	// waits returns the waiting call. nil means a pop of any partition.
 	waits func(queue string) call
-	// happens is nil for a lease, which is taken before the pop waits and ends by itself.
+	// happens causes the event. nil means the end of a lease, which is taken before the pop waits and ends by itself.
 	happens func(c client, queue string)
-	// in is the time from the event until the message is ready, by the clock of the database.
+	// in is the time from the event until the message is ready.
 	in time.Duration
-	// want are the ids of the delivered messages. "": only m.
+	// want are the ids of the delivered messages. The empty string means only m.
 	want string
 }
 
-// The table of wake sources. Waiting pops on the same instance or on another one must receive the message at once. To
-// see which rows a source feeds, remove the source and run `go test -run TestWake`.
+// transitions tests the wake table of docs/design.md. A waiting pop at the same instance or at another one must receive the
+// message at once. To see which rows depend on a source of wakes, remove the source and run `go test -run TestWake`.
 var transitions = map[string]transition{
-	"push that hands over": {
+	"push that claims for the waiting pop": {
 		happens: func(c client, q string) { c.pushIDs(q, "", "m") },
 	},
 	"push": {
 		waits:   func(q string) call { return popCall(q, "wait=true&timeout=60000&autoAck=true") },
 		happens: func(c client, q string) { c.pushIDs(q, "", "m") },
 	},
-	"a change by hand, and POST /internal/api/notify": {
+	"a change in SQL, and POST /internal/api/notify": {
 		prepare: func(c client, q string) { c.pushIDs(q, "", "m"); c.putToSleep(q, queue.DefaultGroup) },
 		happens: func(c client, q string) {
 			var changed int
@@ -76,7 +77,7 @@ var transitions = map[string]transition{
 	"transaction that ends a lease": {
 		prepare: func(c client, q string) { c.pushIDs(q, "", "first", "m"); take(c, q) },
 		happens: func(c client, q string) {
-			first := c.pop(q, "consumerGroup=other").ok(http.StatusOK) // names the partition
+			first := c.pop(q, "consumerGroup=other").ok(http.StatusOK) // this delivery has the id of the partition
 			require.True(c.t, c.transact(nil, first.acking("completed")...).ok(http.StatusOK).Success)
 		},
 	},
@@ -180,15 +181,15 @@ func options(c client, queue, key string, value int) {
 	c.configure(queue, map[string]any{key: value}).ok(http.StatusOK)
 }
 
-// tagged configures a queue in the namespace named after queue, because a configuration replaces the tags that the name
-// of the queue implies.
+// tagged configures a queue in a namespace. The namespace must be set, because a configuration replaces the tags that
+// follow from the queue's name.
 func tagged(c client, queue string, options map[string]any) {
 	c.send1(post("/api/v1/configure", encode(map[string]any{
 		"queue": "ns-" + queue + ".task", "namespace": "ns-" + queue, "options": options,
 	})))
 }
 
-// take leases the first message of a queue, and finish acknowledges it.
+// take leases the first message of a queue. finish acknowledges it.
 func take(c client, queue string) { c.pop(queue, "").ok(http.StatusOK) }
 
 func finish(c client, queue, status string) {
@@ -225,7 +226,7 @@ func TestWake(t *testing.T) {
 				happensAt.untilProven(t, 1)
 			}
 			for name, row := range transitions {
-				// One after the other: queues created by one row would wake the others.
+				// The rows run one after the other, because a queue that one row creates would wake the requests of others.
 				t.Run(name, func(t *testing.T) {
 					row.check(t, waitsAt.client(t), happensAt.client(t))
 				})
@@ -234,15 +235,15 @@ func TestWake(t *testing.T) {
 	}
 }
 
-// proven makes the fallback interval too long to help.
+// proven sets a fallback interval of an hour, so that only wakes deliver messages.
 func proven(cfg *config.Config) { cfg.Dispatch.FallbackInterval = time.Hour }
 
-// listenOn sets the connection of the listener and the notifier.
+// listenOn makes the server listen and notify through another DSN.
 func listenOn(dsn string) func(cfg *config.Config) {
 	return func(cfg *config.Config) { cfg.Database.ListenURL = setting.Secret(dsn) }
 }
 
-// untilProven waits until the listener is proven and hears at least peers other instances.
+// untilProven waits until the listener is proven and knows at least this number of other instances.
 func (s *server) untilProven(t *testing.T, peers int) {
 	t.Helper()
 	until(t, "the listener is proven", func() bool {
@@ -269,7 +270,7 @@ func (s *server) status(t *testing.T) dispatcherStatus {
 	return ask[dispatcherStatus](s.client(t), get("/api/v1/status/dispatcher")).ok(http.StatusOK)
 }
 
-// parked returns how many requests wait for the queue, or by tags named after it.
+// parked returns the number of requests that wait for a queue, or for the namespace or task that is named after it.
 func (s *server) parked(t *testing.T, queue string) (waiting int) {
 	t.Helper()
 	for _, g := range s.status(t).Groups {
@@ -280,7 +281,8 @@ func (s *server) parked(t *testing.T, queue string) (waiting int) {
 	return waiting
 }
 
-// parksBeforeItsAnswer waits until a pop waits for the queue, and reports whether it did so before its answer.
+// parksBeforeItsAnswer waits until a pop waits for the queue or is answered. It reports whether the pop waited before its
+// answer.
 func (c client) parksBeforeItsAnswer(pop *pendingCall, queue string) (waited bool) {
 	c.t.Helper()
 	until(c.t, "the pop waits", func() bool {
@@ -295,7 +297,7 @@ func (c client) parksBeforeItsAnswer(pop *pendingCall, queue string) (waited boo
 	return waited
 }
 
-// untilParked waits until n requests wait for the queue, or by tags named after it, and no statement is running.
+// untilParked waits until n requests wait for a queue, or for the tags named after it, and no statement is running.
 func (s *server) untilParked(t *testing.T, queue string, n int) {
 	t.Helper()
 	until(t, fmt.Sprintf("%d requests wait for %s", n, queue), func() bool { return s.parked(t, queue) == n })
@@ -317,7 +319,7 @@ func (row transition) check(t *testing.T, waitsAt, happensAt client) {
 	queue := fmt.Sprintf("q%x", time.Now().UnixNano())
 	row.prepare(happensAt, queue)
 	watch := stopwatch.Start(t)
-	if row.happens == nil { // the event happens by itself
+	if row.happens == nil { // the event is the end of this lease
 		take(happensAt, queue)
 	}
 	waiting := waitsAt.begin(row.waits(queue))
@@ -326,12 +328,12 @@ func (row transition) check(t *testing.T, waitsAt, happensAt client) {
 		watch = stopwatch.Start(t)
 		row.happens(happensAt, queue)
 	} else if !waitsAt.parksBeforeItsAnswer(waiting, queue) {
-		t.Log("the machine paused until the event: once more")
+		t.Log("the test machine paused until the lease ended: trying again")
 		row.check(t, waitsAt, happensAt)
 		return
 	}
 	got := waiting.delivery().ok(http.StatusOK)
-	require.GreaterOrEqual(t, watch.Elapsed(), row.in-clockSlack, "not before the message is ready")
-	watch.Within(t, row.in+wakeBound, "a wake")
+	require.GreaterOrEqual(t, watch.Elapsed(), row.in-clockSlack, "the message must not be delivered before it is ready")
+	watch.Within(t, row.in+wakeBound, "time until the wake delivers the message")
 	require.Equal(t, cmp.Or(row.want, "m"), strings.Join(got.ids(), " "))
 }

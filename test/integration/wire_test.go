@@ -54,7 +54,7 @@ type message struct {
 	Attempt       int             `json:"attempt"`
 }
 
-// ids returns the transaction ids in the order of the delivery.
+// ids returns the transaction ids in the order of delivery.
 func (d delivery) ids() []string {
 	ids := make([]string, len(d.Messages))
 	for i, m := range d.Messages {
@@ -63,7 +63,7 @@ func (d delivery) ids() []string {
 	return ids
 }
 
-// ack returns acks with the lease, for the messages with the given indexes, or for all without indexes.
+// ack returns acks with the lease id for the messages with these indexes. Without indexes it returns acks for all messages.
 func (d delivery) ack(status string, indexes ...int) []ackItem {
 	if len(indexes) == 0 {
 		for i := range d.Messages {
@@ -141,7 +141,7 @@ func post(target, body string) call { return call{Method: http.MethodPost, Targe
 
 func remove(target string) call { return call{Method: http.MethodDelete, Target: target} }
 
-// The calls of the API.
+// These functions build the calls of the API.
 
 func pushCall(items ...item) call {
 	return post("/api/v1/push", encode(map[string]any{"items": items}))
@@ -185,7 +185,7 @@ func deleteCall(queue string) call {
 func encode(v any) string {
 	b, err := json.Marshal(v)
 	if err != nil {
-		panic(err) // only raw JSON of a test can be invalid
+		panic(err) // a test passed invalid raw JSON
 	}
 	return string(b)
 }

@@ -9,7 +9,7 @@ import (
 	"github.com/belfry-mq/belfry/pkg/queue"
 )
 
-// The errors of acks, as the HTTP API returns them.
+// These are the errors of acks in answers of the HTTP API.
 const (
 	notFound     = "Message not found"
 	staleLease   = "Invalid or expired lease"
@@ -24,7 +24,7 @@ type ackAnswer struct {
 	err                     string
 }
 
-// ackInput is an ack of an existing message, in a partition from which the group has popped.
+// ackInput is an ack of an existing message in a partition from which the group has popped.
 type ackInput struct {
 	index int // in the call
 	seq   int64
@@ -32,7 +32,7 @@ type ackInput struct {
 	gone  bool
 }
 
-// ack applies one call. It applies the acks of each cursor in the order of the log.
+// ack applies one call. It applies the acks of each cursor in seq order.
 func (w *world) ack(items []queue.AckItem) []ackAnswer {
 	type cursorOf struct {
 		*partition
@@ -62,12 +62,12 @@ func (w *world) ack(items []queue.AckItem) []ackAnswer {
 	return verdicts
 }
 
-// ackCursor applies the acks of one cursor, in the order of the log.
+// ackCursor applies the acks of one cursor in seq order.
 func (w *world) ackCursor(p *partition, c *cursor, all []ackInput, verdicts []ackAnswer) {
 	before := *c
 	list, redelivered := w.ackRedriven(c, all, verdicts)
 	if before.underRedelivery() {
-		before.leaseEnd = math.MaxInt64 // no ack of the log ends it
+		before.leaseEnd = math.MaxInt64 // acks of messages in the log must not end a lease of redriven messages
 	}
 	var stopped, failed, touched bool
 	for _, s := range list {
@@ -105,7 +105,8 @@ func (w *world) ackCursor(p *partition, c *cursor, all []ackInput, verdicts []ac
 	}
 }
 
-// deadLetter dead-letters a message unless it is skipped: skipped messages are already dead letters.
+// deadLetter makes a message a dead letter. It changes nothing if the message is in skip, because such a message is a dead
+// letter already.
 func (c *cursor) deadLetter(s ackInput) {
 	if slices.Contains(c.skip, s.seq) {
 		return
@@ -132,7 +133,7 @@ func (w *world) finishAcks(p *partition, c, before *cursor, stopped, failed bool
 	c.consumed += c.committed - before.committed
 	if c.committed > before.committed {
 		c.failures, c.delayed = 0, false
-		// The first message was delivered at most once: with its batch.
+		// The first message was delivered at most once, together with its batch.
 		c.attempts = min(c.attempts, 1)
 		if c.committed >= before.leaseEnd {
 			c.attempts = 0

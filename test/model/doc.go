@@ -1,19 +1,18 @@
-// Package model checks pkg/engine/store against a model: some hundred lines that keep one queue in memory and predict the
-// answer of each verb. The test draws a sequence of verbs and runs each verb on a real Postgres and on the model. After
-// every step it compares the answers, the cursors, the dead letters and the log. A failing sequence is shortened before
-// it is shown.
+// Package model checks pkg/engine/store against a model. The model is some hundred lines of Go that keep one queue in
+// memory and predict the answer of each verb. The test draws a sequence of verbs and runs each verb on a real Postgres and
+// on the model. After every step it compares the answers, the cursors, the dead letters and the log. If a sequence fails,
+// the test shortens it before it reports the sequence.
 //
-// The queue has two partitions, two consumer groups and two instances. Its operator configures it, seeks, redrives dead
-// letters, and deletes messages, groups and the queue. Sweeps delete expired messages and empty partitions. Time does
-// not pass by waiting: the test moves the end of a lease, the end of a retry delay and the age of a message into the
-// past, in the database. The verbs run one at a time. pkg/engine/store and test/integration test races.
+// The queue has two partitions, two consumer groups and two instances. An operator configures the queue, seeks, redrives
+// dead letters, and deletes messages, groups and the queue. Sweeps delete expired messages and empty partitions. The test
+// does not wait for time to pass. In the database it moves the end of a lease, the end of a retry delay and the age of a
+// message into the past. The verbs run one at a time. Races are tested in pkg/engine/store and test/integration.
 //
-// The model steps with the store, so it knows each outcome and allows one answer. The checker of test/chaos sees a history from
-// outside, in which outcomes are unknown and operations overlap, so it asks whether any order explains it. Neither can do the work
-// of the other.
+// This test runs one verb at a time, so the model allows exactly one answer. The checker of test/chaos sees overlapping
+// operations with unknown outcomes. So it accepts a history if any order of the operations explains it.
 //
-// The flag -rapid.checks sets the number of sequences, and -rapid.steps their length. `make model` runs more than `make
-// test`. With -rapid.shrinktime=3m, a long failing sequence becomes shorter.
+// The flag -rapid.checks sets the number of sequences, and -rapid.steps sets their length. `make model` runs more sequences
+// than `make test`. With -rapid.shrinktime=3m, rapid spends more time on shortening a failing sequence.
 //
 // The package has only tests, and no package imports it.
 package model

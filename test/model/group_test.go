@@ -9,14 +9,15 @@ import (
 
 // subscription is the stored subscription of a consumer group.
 type subscription struct {
-	// start is the step before which messages are not for the group. 0: all messages are.
+	// start is the step at which the group starts. The group does not receive older messages. 0 means that it receives all
+	// messages.
 	start int
-	// whole: the group reads every partition. kept: the group was deleted, and its subscription decides where a new
-	// group of that name starts.
+	// whole means that the group reads every partition. kept means that the group was deleted but its subscription remains.
+	// A new group of that name then starts where the subscription says.
 	whole, kept bool
 }
 
-// subscribe stores the subscription of a pop if none is stored, and returns where new cursors start.
+// subscribe stores the subscription of a pop if none is stored. It returns the start of new cursors.
 func (w *world) subscribe(group string, whole, onlyNew bool) (start int) {
 	if onlyNew {
 		start = w.step
@@ -38,7 +39,7 @@ func (w *world) subscribe(group string, whole, onlyNew bool) (start int) {
 	return start
 }
 
-// deleteGroup removes a group and returns the number of its cursors.
+// deleteGroup removes a group and returns the number of deleted cursors.
 func (w *world) deleteGroup(group string, keep bool) (cursors int64) {
 	for _, p := range w.partitions {
 		if p.cursors[group] != nil {
@@ -60,10 +61,10 @@ SELECT (SELECT count(*) FROM belfry.group_deleted)
      + (SELECT count(*) FROM belfry.redrive r WHERE NOT EXISTS (SELECT 1 FROM belfry.consumer_group g WHERE g.id = r.group_id))
      + (SELECT count(*) FROM belfry.dead_letter d WHERE NOT EXISTS (SELECT 1 FROM belfry.consumer_group g WHERE g.id = d.group_id))`
 
-// deleteGroup deletes a group, with its subscription or without. Its rows are purged now or later.
+// deleteGroup deletes a group, with or without its subscription. The test draws whether its rows are purged at once.
 func (m *machine) deleteGroup(r *rapid.T) {
 	m.step()
-	if rapid.IntRange(0, 1).Draw(r, "seldom") == 0 { // otherwise groups have no history
+	if rapid.IntRange(0, 1).Draw(r, "seldom") == 0 { // half of the draws do nothing, so that groups live long enough to have a history
 		return
 	}
 	group, keep := rapid.SampledFrom(groups).Draw(r, "group"), rapid.Bool().Draw(r, "keep")
@@ -74,7 +75,7 @@ func (m *machine) deleteGroup(r *rapid.T) {
 		require.NoError(r, m.catalog.Purge(m.t.Context()))
 		var left int
 		require.NoError(r, m.pool.QueryRow(m.t.Context(), countLeftovers).Scan(&left))
-		require.Zero(r, left, "rows of deleted groups are left")
+		require.Zero(r, left, "rows of deleted groups remain")
 	}
 	m.agree(r, fmt.Sprintf("delete group %s, keep %t", group, keep), fmt.Sprint(want), fmt.Sprint(deleted.Cursors))
 }

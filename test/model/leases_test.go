@@ -17,7 +17,8 @@ var leaseTime = queue.DefaultDefaults().LeaseTime
 // ackLatest acknowledges some messages of the newest delivery.
 func (m *machine) ackLatest(r *rapid.T) { m.ackOneOf(r, 1) }
 
-// ackDelivery acknowledges some messages of a delivery under its lease, which may have ended, perhaps again.
+// ackDelivery acknowledges some messages of a recent delivery under its lease. The lease may have ended, and the messages
+// may be acknowledged already.
 func (m *machine) ackDelivery(r *rapid.T) { m.ackOneOf(r, 4) }
 
 func (m *machine) ackOneOf(r *rapid.T, newest int) {
@@ -54,7 +55,7 @@ func ackOf(d queue.Delivery, msg queue.Message, status queue.AckStatus) queue.Ac
 	return item
 }
 
-// ackAnything acknowledges messages of any partition, for any group, under any lease or none, in any order.
+// ackAnything acknowledges messages of any partition, in any order, for any group. The lease may be any lease or none.
 func (m *machine) ackAnything(r *rapid.T) {
 	items := make([]queue.AckItem, rapid.IntRange(1, 4).Draw(r, "acks"))
 	for i := range items {
@@ -73,8 +74,8 @@ func (m *machine) ackAnything(r *rapid.T) {
 	m.ack(r, items)
 }
 
-// ack sends acks and compares the answers. For a message of a deleted queue it only compares that nothing is
-// acknowledged.
+// ack sends acks and compares the answers. If the queue of a message is deleted, the store may report any error of a
+// missing message, group or lease.
 func (m *machine) ack(r *rapid.T, items []queue.AckItem) {
 	s := m.store(r)
 	var text []string
@@ -100,11 +101,11 @@ func (m *machine) ack(r *rapid.T, items []queue.AckItem) {
 		p := m.world.partitionOf(id)
 		switch {
 		case err == nil && p == nil && (got[i].err == neverPopped || got[i].err == staleLease):
-			got[i].err = notFound // an instance that remembers the partition sees that its cursors are gone
+			got[i].err = notFound // an instance that remembers the deleted partition reports its missing cursor
 		case p != nil:
 			require.Equal(r, []string{m.queue, p.name}, []string{result.Queue, result.Partition})
 			if p.find(items[i].TransactionID) == nil && want[i].err == staleLease && got[i].err == notFound {
-				want[i].err = notFound // a deleted message is forgotten with the leases of a deleted group
+				want[i].err = notFound // the lease of a deleted group is gone, so the deleted message is not found
 			}
 		}
 	}
@@ -124,7 +125,7 @@ func (m *machine) messageText(item queue.AckItem) string {
 	return "a missing message"
 }
 
-// anyLease draws one of the newest leases, or one that never existed.
+// anyLease draws one of the newest leases, or a lease that never existed.
 func (m *machine) anyLease(r *rapid.T) queue.ID {
 	at := rapid.IntRange(0, 4).Draw(r, "lease")
 	if at >= len(m.leases) {
@@ -147,9 +148,9 @@ func (m *machine) extend(r *rapid.T) {
 	for _, c := range held {
 		if c.live {
 			want = ""
-			// Postgres stores microseconds. Both clocks are the clock of this machine.
+			// Postgres stores microseconds. The test and Postgres read the same clock.
 			low, high := latest(c.until, began.Add(d-time.Microsecond)), latest(c.until, ended.Add(d))
-			require.True(r, !until.Before(low) && !until.After(high), "the lease ends at %s, not between %s and %s", until, low, high)
+			require.True(r, !until.Before(low) && !until.After(high), "the lease ends at %s, but must end between %s and %s", until, low, high)
 			c.until = until
 		}
 	}
@@ -163,14 +164,14 @@ func latest(a, b time.Time) time.Time {
 	return b
 }
 
-// end ends a lease by expiry, by a release, or by deleting the queue.
+// end ends a lease: it expires, or it is released, or the queue is deleted.
 func (m *machine) end(r *rapid.T) {
 	switch how := rapid.IntRange(0, 15).Draw(r, "how"); {
 	case how < 8:
 		m.expire(r)
 	case how < 13:
 		m.release(r)
-	case how < 15: // seldom, so that queues live long enough to have a history
+	case how < 15: // rarely, so that queues live long enough to have a history
 		m.remove(r, false)
 	default:
 		m.remove(r, true)
@@ -210,7 +211,7 @@ func (m *machine) expireIn(r *rapid.T, p *partition, group string) {
 	r.Logf("%s expires in %s for %s", m.names.lease(c.lease), p.name, group)
 }
 
-// remove deletes the queue. Its rows are purged now or later.
+// remove deletes the queue. The test draws whether its rows are purged at once.
 func (m *machine) remove(r *rapid.T, purge bool) {
 	m.step()
 	existed, err := m.catalog.Delete(m.t.Context(), m.queue)

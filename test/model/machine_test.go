@@ -23,8 +23,8 @@ import (
 )
 
 const (
-	// highestLimit is the largest retryLimit that is drawn. Each limit has its own stores, because a queue created by a
-	// push gets the retryLimit of its store.
+	// highestLimit is the largest retryLimit that is drawn. Each limit has separate stores, because a queue that a push
+	// creates gets the retryLimit of the store.
 	highestLimit = 2
 	instances    = 2
 )
@@ -41,7 +41,7 @@ type service struct {
 	catalog   *catalog.Catalog
 	letters   *deadletter.Letters
 	explainer *explain.Explainer
-	// stores are by retryLimit and instance.
+	// stores are indexed by retryLimit and instance.
 	stores [highestLimit + 1][instances]*store.Store
 	queues atomic.Int64
 }
@@ -63,7 +63,7 @@ func newService(t *testing.T) *service {
 	return h
 }
 
-// machine is one sequence: the queue in the database and its model.
+// machine is the state of one sequence of verbs: the queue in the database and its model.
 type machine struct {
 	*service
 	t     *testing.T
@@ -71,19 +71,19 @@ type machine struct {
 	limit int
 	world *world
 	names names
-	// deliveries and leases are all that ever existed, including ended ones.
+	// deliveries and leases are all deliveries and leases of the sequence, including ended ones.
 	deliveries []queue.Delivery
 	leases     []queue.ID
 	payloads   int
-	// began is when each step began. Both clocks are the clock of this machine.
+	// began has the start time of each step. The test and Postgres read the same clock.
 	began []time.Time
-	// sent are the applied transactions.
+	// sent are the transactions that were applied.
 	sent []*queue.Transaction
-	// memories are by instance.
+	// memories are indexed by instance.
 	memories [instances]memory
 }
 
-// TestTheStoreAgreesWithTheModel draws verbs and runs them on both.
+// TestTheStoreAgreesWithTheModel draws verbs and runs each verb on the store and on the model.
 func TestTheStoreAgreesWithTheModel(t *testing.T) {
 	t.Parallel()
 	h := newService(t)
@@ -155,7 +155,7 @@ func (m *machine) learn(r *rapid.T, want []stored, results []queue.PushResult) {
 		if w.partition.id.IsZero() {
 			w.partition.id = results[i].PartitionID
 		}
-		require.Equal(r, w.partition.id, results[i].PartitionID, "the partition keeps its id")
+		require.Equal(r, w.partition.id, results[i].PartitionID, "a partition must keep its id")
 		one := &w.partition.log[w.seq-1]
 		if !w.duplicate {
 			one.id = results[i].MessageID
@@ -183,7 +183,7 @@ func (m *machine) claim(r *rapid.T, req *queue.PopRequest) {
 	m.claimFor(r, req)
 }
 
-// claimFor is claim with the group and autoAck given.
+// claimFor is like claim, but the caller sets the group and autoAck of req.
 func (m *machine) claimFor(r *rapid.T, req *queue.PopRequest) {
 	s := m.store(r)
 	req.Queue, req.Batch = m.queue, rapid.IntRange(1, 6).Draw(r, "batch")
@@ -193,10 +193,10 @@ func (m *machine) claimFor(r *rapid.T, req *queue.PopRequest) {
 	require.NoError(r, err)
 	explained(d)
 	require.Equal(r, []string{req.Queue, req.Group}, []string{d.Queue, d.Group})
-	require.False(r, d.Contested, "no other client pops")
+	require.False(r, d.Contested, "no other client pops, so the pop cannot be contested")
 	if len(d.Messages) > 0 {
 		m.deliveries = append(m.deliveries, d)
-		require.Equal(r, req.AutoAck, d.LeaseID.IsZero(), "autoAck takes no lease")
+		require.Equal(r, req.AutoAck, d.LeaseID.IsZero(), "an autoAck pop must take no lease")
 		if !req.AutoAck {
 			m.leases = append(m.leases, d.LeaseID)
 			m.names.leases[d.LeaseID] = fmt.Sprintf("L%d", len(m.leases))
@@ -212,8 +212,8 @@ func (m *machine) claimFor(r *rapid.T, req *queue.PopRequest) {
 	}
 }
 
-// explain explains the partition of a pop before the pop, and returns what compares the explanation with the delivery. A
-// group that does not exist may start anywhere.
+// explain asks for an explanation of the partition before the pop. It returns a function that compares the explanation with
+// the delivery. If the group does not exist yet, the explanation predicts nothing.
 func (m *machine) explain(r *rapid.T, req *queue.PopRequest) func(queue.Delivery) {
 	if req.Partition == nil {
 		return func(queue.Delivery) {}

@@ -9,7 +9,7 @@ import (
 	"github.com/belfry-mq/belfry/test/pgtest"
 )
 
-// The defaults of a plain run: a few seconds. The flags of the command line are read later and override them.
+// modest are the defaults of a run without flags, which takes a few seconds. Flags of the command line override them.
 var modest = map[string]string{"rapid.checks": "60", "rapid.steps": "50"}
 
 func TestMain(m *testing.M) {

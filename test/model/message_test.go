@@ -11,10 +11,10 @@ import (
 	"github.com/belfry-mq/belfry/pkg/queue"
 )
 
-// memory is the memory of an instance, by lease: the seqs of delivered messages, by partition and transaction id.
+// memory is what one instance remembers about delivered messages. It maps a lease to seqs, by partition and transaction id.
 type memory map[queue.ID]map[[2]string]int64
 
-// remember adds the delivery of a pop that the model has made too. An instance does not remember redriven messages.
+// remember adds the delivery of a pop. An instance does not remember redriven messages.
 func (w *world) remember(d *queue.Delivery) {
 	places := map[[2]string]int64{}
 	for _, msg := range d.Messages {
@@ -25,8 +25,7 @@ func (w *world) remember(d *queue.Delivery) {
 	w.memory[d.LeaseID] = places
 }
 
-// OnLeaseChanged forgets a lease at every instance, after a message was deleted. Tests of one
-// service run one after the other.
+// OnLeaseChanged makes every instance forget a lease after a message was deleted. Only one test uses a service at a time.
 func (h *service) OnLeaseChanged(lease queue.ID) {
 	for _, stores := range h.stores {
 		for _, s := range stores {
@@ -35,11 +34,11 @@ func (h *service) OnLeaseChanged(lease queue.ID) {
 	}
 }
 
-// Ready wakes waiting pops. The model has none.
+// Ready does nothing, because the model has no waiting pops.
 func (h *service) Ready([]queue.Ready) {}
 
-// seqOf returns the seq of the message that an ack names, or 0. An instance remembers the seqs of its deliveries from the
-// log, also of messages deleted since.
+// seqOf returns the seq of the message that an ack names, or 0. An instance remembers the seqs of messages that it
+// delivered from the log, even if a message was deleted later.
 func (w *world) seqOf(p *partition, item queue.AckItem) int64 {
 	if lease, err := queue.ParseID(strings.ToLower(item.LeaseID)); err == nil {
 		if seq := w.memory[lease][[2]string{p.id.String(), item.TransactionID}]; seq != 0 {
@@ -52,7 +51,8 @@ func (w *world) seqOf(p *partition, item queue.AckItem) int64 {
 	return 0
 }
 
-// deleteMessage deletes a message from the log and returns the leases that may hold it. Cursors before it skip it.
+// deleteMessage deletes a message from the log. Cursors before the message skip it. It returns the leases that may cover
+// the message.
 func (w *world) deleteMessage(p *partition, seq int64) (forgotten []queue.ID) {
 	p.log[seq-1].gone = true
 	for _, c := range p.cursors {
@@ -95,7 +95,7 @@ func (w *world) deleteMessage(p *partition, seq int64) (forgotten []queue.ID) {
 	return forgotten
 }
 
-// deleteMessage deletes one message, which may already be deleted.
+// deleteMessage deletes one message. The message may already be deleted.
 func (m *machine) deleteMessage(r *rapid.T) {
 	m.step()
 	p := m.world.partitions[rapid.SampledFrom(partitions).Draw(r, "partition")]

@@ -14,7 +14,7 @@ import (
 	"github.com/belfry-mq/belfry/pkg/queue"
 )
 
-// names maps generated ids to names that are the same in every run, so that a failure can be read and repeated.
+// names maps generated ids to names that are the same in every run. So a failure is readable and repeatable.
 type names struct{ messages, leases map[queue.ID]string }
 
 func newNames() names {
@@ -32,7 +32,7 @@ func nameIn(table map[queue.ID]string, id queue.ID, unknown string) string {
 	return unknown
 }
 
-// pushed formats the answer of the store like the model.
+// pushed formats an answer of the store in the format of the model.
 func (n names) pushed(results []queue.PushResult) []string {
 	out := make([]string, len(results))
 	for i, result := range results {
@@ -44,7 +44,7 @@ func (n names) pushed(results []queue.PushResult) []string {
 	return out
 }
 
-// delivered formats the delivery of the store like the model.
+// delivered formats a delivery of the store in the format of the model.
 func (m *machine) delivered(d *queue.Delivery) string {
 	out := delivered{claimed: d.Partitions, later: d.HasNext}
 	for _, msg := range d.Messages {
@@ -54,7 +54,7 @@ func (m *machine) delivered(d *queue.Delivery) string {
 		case p == nil || p.name != msg.Partition.Name || msg.Seq < 1 || msg.Seq > p.last():
 			text += " in a wrong partition or position"
 		case p.log[msg.Seq-1].id != msg.ID || p.log[msg.Seq-1].transactionID != msg.TransactionID:
-			text += fmt.Sprintf(" with seq %d and transaction id %q of another", msg.Seq, msg.TransactionID)
+			text += fmt.Sprintf(" with seq %d and transaction id %q of another message", msg.Seq, msg.TransactionID)
 		case p.log[msg.Seq-1].payload != string(msg.Payload):
 			text += " with another payload: " + string(msg.Payload)
 		}
@@ -63,7 +63,7 @@ func (m *machine) delivered(d *queue.Delivery) string {
 	return out.String()
 }
 
-// expect runs the pop on the model. It resolves ties as the store did.
+// expect runs the pop on the model. Where the order of partitions is undefined, it chooses the order that the store used.
 func (m *machine) expect(r *rapid.T, req *queue.PopRequest, d *queue.Delivery) string {
 	seen, got := m.observe(r), m.delivered(d)
 	var next *world
@@ -87,7 +87,7 @@ func (m *machine) expect(r *rapid.T, req *queue.PopRequest, d *queue.Delivery) s
 	return text
 }
 
-// check compares everything that is stored.
+// check compares all stored rows with the model.
 func (m *machine) check(r *rapid.T) {
 	require.Equal(r, m.names.state(m.world), m.observe(r), "the model (expected) and the tables (actual) disagree")
 }
@@ -125,7 +125,7 @@ func (n names) messageText(partition string, seq int64, id queue.ID) string {
 	return fmt.Sprintf("%s: message %d is %s", partition, seq, n.message(id))
 }
 
-// state formats the expected tables.
+// state formats the tables that the model expects.
 func (n names) state(w *world) []string {
 	var logs, cursors, letters, redrives, log []string
 	for _, name := range w.partitionNames() {
@@ -208,7 +208,7 @@ SELECT p.name, m.seq, m.id
  ORDER BY p.name COLLATE "C", m.seq`
 )
 
-// observe formats the tables like state.
+// observe formats the tables of the database in the format of state.
 func (m *machine) observe(r *rapid.T) []string {
 	var out []string
 	b := &pgx.Batch{}

@@ -13,26 +13,25 @@ import (
 // options are the options of the queue that the model knows.
 type options struct {
 	retryLimit int64
-	// backoff: a failure delays the partition (retryDelay).
+	// backoff means that a failure delays the partition (retryDelay).
 	backoff bool
-	// expires: old messages are not delivered any more (expireAfterSeconds). With deadLetters, they become dead letters
-	// (deadLetterExpired).
+	// expires means that old messages are no longer delivered (expireAfterSeconds). With deadLetters they become dead
+	// letters (deadLetterExpired).
 	expires, deadLetters bool
-	// waits: the next sweep deletes an old message that some group has not read (maxWaitTimeSeconds).
+	// waits means that the next sweep deletes an old message, even if a group has not read it (maxWaitTimeSeconds).
 	waits bool
 	// deliveries is maxDeliveries.
 	deliveries int32
 }
 
-// In the database, a retry delay lasts at least an hour, and old messages are older than that. So a pause of the
-// machine changes nothing.
+// A retry delay is 2 h and a message expires after 1 h. So a slow test run ends no delay and makes no message old.
 const (
 	retryDelayMillis = 2 * 3600 * 1000
 	expireSeconds    = 3600
 )
 
-// skipUndeliverable moves a cursor past expired messages, or past a message delivered too often. It returns whether the
-// next delivery must contain only one message.
+// skipUndeliverable moves a cursor past expired messages, or past a message that was delivered too often. It reports
+// whether the next delivery must contain only one message.
 func (w *world) skipUndeliverable(p *partition, c *cursor) (alone bool) {
 	if !w.expires && w.deliveries == 0 {
 		return false
@@ -96,7 +95,7 @@ func (p *partition) next(seq int64) *message {
 	return nil
 }
 
-// lastOld returns the seq before the first message that is not old.
+// lastOld returns the seq before the first message that is not old. Without such a message it returns the last seq.
 func (p *partition) lastOld() int64 {
 	for _, m := range p.log {
 		if !m.gone && !m.old {
@@ -106,7 +105,7 @@ func (p *partition) lastOld() int64 {
 	return p.last()
 }
 
-// configure replaces the options. Without a retry delay, pending delays end.
+// configure replaces the options. If the new options have no retry delay, pending delays end.
 func (w *world) configure(o options) {
 	w.open(queue.DefaultPartition)
 	rested := w.backoff
@@ -158,7 +157,7 @@ func (c *cursor) endBackoff() {
 	}
 }
 
-// pass lets time pass: some messages become old, or a retry delay ends.
+// pass simulates that time passes: some messages become old, or a retry delay ends.
 func (m *machine) pass(r *rapid.T) {
 	m.step()
 	p := m.world.partitions[rapid.SampledFrom(partitions).Draw(r, "partition")]

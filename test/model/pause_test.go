@@ -9,8 +9,8 @@ import (
 	"github.com/belfry-mq/belfry/pkg/queue"
 )
 
-// pause pauses a queue, a partition or a group for one pop. The pop of a paused partition ends the expired lease of its
-// cursor, and the resume makes the cursor ready again. Nothing else changes.
+// pause pauses a queue, a partition or a group, pops once, and resumes. The pop of a paused partition clears an expired
+// lease of the cursor. The resume makes the cursor ready again. Nothing else changes.
 func (m *machine) pause(r *rapid.T) {
 	s := m.store(r)
 	name, group := rapid.SampledFrom(partitions).Draw(r, "partition"), rapid.SampledFrom(groups).Draw(r, "group")

@@ -18,13 +18,13 @@ type redrive struct {
 	failures, attempts int32
 	// deliveries counts the deliveries since the redrive.
 	deliveries int32
-	// lease is the lease of the latest delivery, live or not.
+	// lease is the lease of the latest delivery. It may have ended.
 	lease queue.ID
-	// delayed: it failed, and its retry delay has not ended.
+	// delayed means that the message failed and its retry delay has not ended.
 	delayed bool
 }
 
-// first returns the first redriven message. It decides when redriven messages are ready.
+// first returns the redriven message with the lowest seq. If this message is delayed, no redriven message is ready.
 func (c *cursor) first() (one redrive, ok bool) {
 	if len(c.redrives) == 0 {
 		return one, false
@@ -45,10 +45,10 @@ func (c *cursor) firstDelayed() bool {
 
 func (c *cursor) underRedelivery() bool { return c.live && c.leaseEnd < 0 }
 
-// redeliver delivers redriven messages in the order of the log, before the log itself. The leaseEnd of their lease is
-// the negative number of messages.
+// redeliver delivers redriven messages in seq order, before it delivers from the log. The leaseEnd of their lease is the
+// negative number of messages.
 //
-// 1. A message delivered too often since its redrive becomes a dead letter again.
+// 1. A message becomes a dead letter again if it was delivered maxDeliveries times since its redrive.
 // 2. A message with one delivery left is delivered alone.
 // 3. A delayed message delays the redriven messages after it.
 func (w *world) redeliver(p *partition, c *cursor, autoAck bool, lease queue.ID, room int) []string {
@@ -107,15 +107,15 @@ func (c *cursor) undoAttempt(lease queue.ID) {
 	}
 }
 
-// redelivered is the effect of one call on redriven messages.
+// redelivered is the effect that one call of ack has on redriven messages.
 type redelivered struct {
 	before        cursor
 	changed, ends bool
 	held          int64
 }
 
-// ackRedriven applies the acks of redriven messages, in the order of the call, and returns the other acks. Each ack
-// settles its own message and moves no cursor.
+// ackRedriven applies the acks of redriven messages in the order of the call, and returns the other acks. Each ack settles
+// only its message and moves no cursor.
 func (w *world) ackRedriven(c *cursor, list []ackInput, verdicts []ackAnswer) (others []ackInput, d redelivered) {
 	d.before = *c
 	d.before.redrives = maps.Clone(c.redrives)
@@ -146,7 +146,7 @@ func (w *world) ackOneRedriven(c *cursor, s ackInput, leased bool, v *ackAnswer,
 	failed := s.item.Status == queue.AckFailed
 	exhausted := failed && int64(one.failures) >= w.retryLimit
 	switch {
-	case !open || s.item.Status == queue.AckUnknown: // settled in this call, or without an effect
+	case !open || s.item.Status == queue.AckUnknown: // settled earlier in this call, or a status without an effect
 	case s.item.Status == queue.AckCompleted || s.item.Status == queue.AckDead || exhausted:
 		delete(c.redrives, s.seq)
 		d.changed = true
@@ -194,7 +194,7 @@ func (w *world) redriveLetters(c *cursor, seqs []int64) (n int64) {
 	return n
 }
 
-// deadLetterLatest dead-letters all messages of the newest delivery, so that there are dead letters to redrive.
+// deadLetterLatest makes all messages of the newest delivery dead letters. Later steps can redrive them.
 func (m *machine) deadLetterLatest(r *rapid.T) {
 	if len(m.deliveries) == 0 {
 		return
@@ -222,7 +222,8 @@ func (m *machine) cursorsWhere(chosen func(*cursor) bool) (found []cursorKey) {
 	return found
 }
 
-// crashLoop lets consumers crash with redriven messages, up to the largest maxDeliveries and more.
+// crashLoop simulates one to five crashes of a consumer that holds redriven messages. Five is more than the largest
+// maxDeliveries.
 func (m *machine) crashLoop(r *rapid.T) {
 	put := m.cursorsWhere(func(c *cursor) bool { return len(c.redrives) > 0 })
 	if len(put) == 0 {
@@ -240,8 +241,8 @@ func (m *machine) crashLoop(r *rapid.T) {
 	}
 }
 
-// failAgain lets one redriven message fail, so that it is delayed if the queue has a retryDelay. If no redriven message
-// is ready, it first dead-letters and redrives one, if necessary after a push and a pop.
+// failAgain makes one redriven message fail. If the queue has a retryDelay, the message is then delayed. If no redriven
+// message is ready, failAgain first creates one.
 func (m *machine) failAgain(r *rapid.T) {
 	if len(m.cursorsWhere((*cursor).redelivers)) == 0 {
 		if len(m.cursorsWhere(func(c *cursor) bool { return len(c.deadLetters) > 0 })) == 0 {
@@ -253,7 +254,7 @@ func (m *machine) failAgain(r *rapid.T) {
 	}
 	due := m.cursorsWhere((*cursor).redelivers)
 	if len(due) == 0 {
-		return // its message may be deleted
+		return // the message may have been deleted
 	}
 	at := rapid.SampledFrom(due).Draw(r, "redriven")
 	p := m.world.partitions[at.partition]
@@ -263,7 +264,7 @@ func (m *machine) failAgain(r *rapid.T) {
 	}
 	m.claimFor(r, &queue.PopRequest{Partition: &p.name, Partitions: 1, Group: at.group})
 	if !m.world.partitions[at.partition].cursors[at.group].underRedelivery() {
-		return // it became a dead letter instead (maxDeliveries)
+		return // the message became a dead letter instead (maxDeliveries)
 	}
 	d := m.deliveries[len(m.deliveries)-1]
 	m.ack(r, []queue.AckItem{ackOf(d, rapid.SampledFrom(d.Messages).Draw(r, "fails"), queue.AckFailed)})

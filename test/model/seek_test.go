@@ -11,7 +11,8 @@ import (
 	"github.com/belfry-mq/belfry/pkg/queue"
 )
 
-// target is the target of a seek: the beginning or the end of the log, or after the messages stored before a step.
+// target is the target of a seek: the beginning of the log, its end, or the position after all messages stored before a
+// step.
 type target struct {
 	beginning, end bool
 	step           int
@@ -35,7 +36,7 @@ func (w *world) seek(p *partition, c *cursor, to target) {
 	w.recomputeReady(p, c)
 }
 
-// seek moves a group in one partition or in all, back or forward.
+// seek moves a group back or forward, in one partition or in all.
 func (m *machine) seek(r *rapid.T) {
 	m.step()
 	group := rapid.SampledFrom(groups).Draw(r, "group")
@@ -85,7 +86,7 @@ func (m *machine) seek(r *rapid.T) {
 	m.agree(r, verb, want, text)
 }
 
-// behind says whether a cursor at seq has a message before it. The newest message counts also when it is deleted.
+// behind says whether a message exists before a cursor at seq. The newest message counts even if it is deleted.
 func (p *partition) behind(seq int64) string {
 	for at := seq; at > 0; at-- {
 		if at == p.last() || !p.log[at-1].gone {

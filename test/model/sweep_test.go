@@ -11,8 +11,8 @@ import (
 	"github.com/belfry-mq/belfry/sql"
 )
 
-// evict is a sweep of one partition. It expires old messages, and deletes old messages that some group has not passed,
-// or that have no readers. It keeps messages held by a live lease, and dead letters.
+// evict simulates a sweep of one partition. It expires old messages. It also deletes old messages that a group has not
+// read, or that have no readers. It keeps dead letters, and messages under a live lease.
 func (w *world) evict(p *partition) {
 	if free, ok := p.lowest(func(c *cursor) bool { return !c.live }); ok && w.expires {
 		if upto := p.oldest(max(p.trimmed, free), nil); upto > 0 {
@@ -46,7 +46,7 @@ func (p *partition) lowest(chosen func(*cursor) bool) (low int64, ok bool) {
 	return low, ok
 }
 
-// oldest returns the seq of the last old message after a seq that is not held, or 0.
+// oldest returns the seq of the last old message after start that is not held. Without such a message it returns 0.
 func (p *partition) oldest(start int64, held func(int64) bool) (upto int64) {
 	for _, m := range p.log[start:] {
 		if !m.gone && m.old && (held == nil || !held(m.seq)) {
@@ -77,7 +77,7 @@ func (p *partition) kept(seq int64) bool {
 	return false
 }
 
-// expire dead-letters the expired messages of groups without a live lease.
+// expire makes expired messages dead letters of the groups without a live lease.
 func (w *world) expire(p *partition, upto int64) {
 	for _, c := range p.cursors {
 		if c.live || !w.deadLetters || c.committed >= upto {
@@ -117,8 +117,8 @@ func (p *partition) empty() bool {
 	return p.next(0) == nil
 }
 
-// sweep sweeps one partition, or removes it if it is idle. Rows of deleted groups and queues are purged first, because
-// their dead letters keep messages.
+// sweep sweeps one partition, or tries to remove it as idle. Before that it purges the rows of deleted groups and queues,
+// because their dead letters keep messages.
 func (m *machine) sweep(r *rapid.T) {
 	m.step()
 	require.NoError(r, m.catalog.Purge(m.t.Context()))
@@ -131,7 +131,7 @@ func (m *machine) sweep(r *rapid.T) {
 		return
 	}
 	if !m.world.waits && !m.world.expires {
-		return // no sweep covers the queue
+		return // the server does not sweep a queue without these options
 	}
 	var where, of int64
 	require.NoError(r, m.pool.QueryRow(m.t.Context(), `SELECT p.id, p.queue_id FROM belfry.partition p WHERE p.uid = $1`, [16]byte(p.id)).
@@ -143,7 +143,7 @@ func (m *machine) sweep(r *rapid.T) {
 	r.Logf("sweep %s", p.name)
 }
 
-// removeIdle tries to remove a partition two days after its last push.
+// removeIdle moves the last push of a partition two days into the past and tries to remove the partition.
 func (m *machine) removeIdle(r *rapid.T, p *partition) {
 	const shift = `UPDATE belfry.partition p SET created_at = p.created_at + $2::interval, last_push_at = p.last_push_at + $2::interval
 		WHERE p.uid = $1`
@@ -153,7 +153,7 @@ func (m *machine) removeIdle(r *rapid.T, p *partition) {
 	require.NoError(r, err)
 	var gone bool
 	require.NoError(r, m.pool.QueryRow(m.t.Context(), sql.Query("engine/sweep/idle_remove"), where, int32(1)).Scan(&gone, nil))
-	_, err = m.pool.Exec(m.t.Context(), shift, [16]byte(p.id), "2 days") // if it still exists
+	_, err = m.pool.Exec(m.t.Context(), shift, [16]byte(p.id), "2 days") // no effect if the partition is removed
 	require.NoError(r, err)
 	want := p.empty()
 	if want {
@@ -163,7 +163,7 @@ func (m *machine) removeIdle(r *rapid.T, p *partition) {
 	m.agree(r, "remove "+p.name, fmt.Sprint(want), fmt.Sprint(gone))
 }
 
-// forget makes every instance refresh its memory, as after a sweep.
+// forget makes every instance reload what it remembers, as a sweep does.
 func (m *machine) forget() {
 	for _, stores := range m.stores {
 		for _, s := range stores {

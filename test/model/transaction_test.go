@@ -13,10 +13,10 @@ import (
 
 // outcome is the result of a transaction.
 type outcome struct {
-	// failed are the operations that prevent the transaction. fenced: a required lease prevents it.
+	// failed are the indexes of the operations that prevent the transaction. fenced means that a required lease has ended.
 	failed map[int]bool
 	fenced bool
-	// again: it was applied before.
+	// again means that the same transaction was applied before.
 	again   bool
 	pushes  []stored
 	answers []ackAnswer
@@ -27,7 +27,7 @@ func (o outcome) applied() bool { return len(o.failed) == 0 && !o.fenced }
 // pushKey names a pushed message.
 type pushKey struct{ partition, transactionID string }
 
-// parts are the operations of a transaction by kind, with their indexes in it.
+// parts are the operations of a transaction by kind. pushAt and ackAt have their indexes in the transaction.
 type parts struct {
 	items         []queue.PushItem
 	acks          []queue.AckItem
@@ -35,7 +35,7 @@ type parts struct {
 	pushedAt      map[pushKey]int
 }
 
-// partsOf splits a transaction. It notes operations that are invalid in failed.
+// partsOf splits a transaction. It adds the indexes of invalid operations to failed.
 func partsOf(tx *queue.Transaction, failed map[int]bool) parts {
 	all := parts{pushedAt: map[pushKey]int{}}
 	for i, op := range tx.Operations {
@@ -57,7 +57,7 @@ func partsOf(tx *queue.Transaction, failed map[int]bool) parts {
 	return all
 }
 
-// transact applies everything or nothing. One that is not applied leaves no partition.
+// transact applies all operations or none. If it applies none, it creates no partition.
 func (w *world) transact(tx *queue.Transaction) outcome {
 	out := outcome{failed: map[int]bool{}}
 	all := partsOf(tx, out.failed)
@@ -74,7 +74,7 @@ func (w *world) transact(tx *queue.Transaction) outcome {
 	}
 	covers := func(c *cursor) bool { return slices.Contains(tx.RequiredLeases, c.lease.String()) }
 	for _, text := range tx.RequiredLeases {
-		lease, _ := queue.ParseID(text) // anyLease draws only valid ids
+		lease, _ := queue.ParseID(text) // cannot fail: anyLease draws only valid ids
 		out.fenced = out.fenced || !slices.ContainsFunc(w.holders(lease), func(c *cursor) bool { return c.live })
 	}
 	for at := range all.acks {
@@ -106,14 +106,14 @@ func (w *world) transact(tx *queue.Transaction) outcome {
 	return out
 }
 
-// has reports whether messages of a transaction with given ids are stored.
+// has reports whether a pushed message of the transaction is already stored. Only messages with a transaction id count.
 func (w *world) has(tx *queue.Transaction) bool {
 	for _, op := range tx.Operations {
 		if op.Push == nil || op.Push.TransactionID == "" {
 			continue
 		}
 		if one := w.partitions[op.Push.Partition].find(op.Push.TransactionID); one != nil && one.payload == string(op.Push.Payload) {
-			return true // payloads are numbered
+			return true // every payload is unique
 		}
 	}
 	return false
@@ -129,7 +129,7 @@ func (m *machine) transact(r *rapid.T) {
 	for _, op := range tx.Operations {
 		if op.Ack != nil {
 			if id, err := queue.ParseID(op.Ack.PartitionID); err != nil || m.world.partitionOf(id) == nil {
-				return // of a deleted queue
+				return // the partition belongs to a deleted queue
 			}
 		}
 	}
@@ -171,7 +171,7 @@ func (m *machine) drawTransaction(r *rapid.T) *queue.Transaction {
 	return tx
 }
 
-// compare compares the answers and learns the ids.
+// compare compares the answers and copies new ids into the model.
 func (m *machine) compare(r *rapid.T, tx *queue.Transaction, want outcome, result *queue.TransactionResult) {
 	var text, model, got []string
 	var pushed []queue.PushResult

@@ -12,7 +12,7 @@ import (
 // stored is the result of one pushed item.
 type stored struct {
 	partition *partition
-	// seq is the seq of the stored message, or of the original of a duplicate.
+	// seq is the seq of the stored message. For a duplicate it is the seq of the original.
 	seq       int64
 	duplicate bool
 }
@@ -24,7 +24,7 @@ func (s stored) String() string {
 	return fmt.Sprintf("queued as %s#%d", s.partition.name, s.seq)
 }
 
-// push stores items in order. A transaction id is stored once in a partition.
+// push stores items in order. A partition stores a transaction id only once.
 func (w *world) push(items []queue.PushItem) []stored {
 	out := make([]stored, len(items))
 	for i, item := range items {
@@ -51,7 +51,7 @@ func (w *world) push(items []queue.PushItem) []stored {
 type delivered struct {
 	claimed  int
 	messages []string
-	// later: nothing is ready, but a lease or a retry delay will end.
+	// later means that no partition is ready now, but a lease or a retry delay will end.
 	later bool
 }
 
@@ -66,8 +66,8 @@ func (d delivered) String() string {
 	}
 }
 
-// pop claims ready partitions, the longest ready first. Among partitions that became ready in one step, last is taken
-// last: their order is not defined.
+// pop claims ready partitions. The partition that has been ready longest is first. If two became ready in the same step,
+// the order is undefined, and the partition last comes last.
 func (w *world) pop(req *queue.PopRequest, lease queue.ID, last string) delivered {
 	onlyNew := req.Subscription.Mode == queue.SubscribeNew && req.Group != queue.DefaultGroup
 	names := w.partitionNames()
@@ -92,8 +92,7 @@ func (w *world) pop(req *queue.PopRequest, lease queue.ID, last string) delivere
 	}
 }
 
-// claim is one attempt. moved: a cursor with only dead messages left has moved past them, so another attempt may
-// succeed.
+// claim is one attempt. moved means that a cursor moved past dead messages, so another attempt may succeed.
 func (w *world) claim(names []string, req *queue.PopRequest, lease queue.ID, last string) (d delivered, moved bool) {
 	var due []*partition
 	for _, name := range names {
@@ -141,7 +140,7 @@ func (w *world) claim(names []string, req *queue.PopRequest, lease queue.ID, las
 	return d, moved
 }
 
-// neighbours returns the first messages: those before the first message that c skips behind one of them.
+// neighbours returns the messages before the first gap. A gap is a skipped seq after the first message.
 func (c *cursor) neighbours(rest []message) []message {
 	for _, seq := range c.skip {
 		if seq > rest[0].seq {
@@ -151,7 +150,7 @@ func (c *cursor) neighbours(rest []message) []message {
 	return rest
 }
 
-// take leases messages, or consumes them.
+// take leases messages to a consumer. With autoAck it consumes them instead.
 func (w *world) take(p *partition, c *cursor, autoAck bool, lease queue.ID, taken []message) {
 	upto := taken[len(taken)-1].seq
 	if !autoAck {
@@ -172,7 +171,7 @@ func b2i(b bool) int {
 	return 0
 }
 
-// holders returns the cursors with a lease id, live or not.
+// holders returns the cursors that have this lease id. The lease may have ended.
 func (w *world) holders(lease queue.ID) []*cursor {
 	var held []*cursor
 	for _, name := range w.partitionNames() {
@@ -185,7 +184,7 @@ func (w *world) holders(lease queue.ID) []*cursor {
 	return held
 }
 
-// release undoes a claim.
+// release ends a lease and undoes the attempt of its claim.
 func (w *world) release(lease queue.ID) {
 	for _, p := range w.partitions {
 		for _, c := range p.cursors {

@@ -11,24 +11,24 @@ import (
 // world is the model of one queue. If partitions is nil, the queue does not exist.
 type world struct {
 	options
-	// defaults are the options of a queue created by a push.
+	// defaults are the options of a queue that a push creates.
 	defaults   options
 	partitions map[string]*partition
 	// subs are the stored subscriptions of the consumer groups.
 	subs map[string]subscription
-	// step numbers the verbs. Cursors that became ready in an earlier step are popped first.
+	// step numbers the verbs. A pop takes first the cursors that became ready in the earliest step.
 	step int
-	// memory is what the instance that serves the step remembers of deliveries.
+	// memory is what the instance that runs this step remembers about deliveries.
 	memory memory
 }
 
 // partition is the model of a partition.
 type partition struct {
 	name string
-	// id is the id in the API, known from the first push.
+	// id is the id in the API. It is zero before the first push.
 	id  queue.ID
 	log []message
-	// trimmed is the seq up to which the log was empty at the last sweep.
+	// trimmed is the seq up to which the last sweep found the log empty.
 	trimmed int64
 	cursors map[string]*cursor
 }
@@ -39,42 +39,42 @@ type message struct {
 	id            queue.ID
 	transactionID string
 	payload       string
-	// storedAt is the step that stored it.
+	// storedAt is the step that stored the message.
 	storedAt int
-	// gone: it was deleted.
+	// gone means that the message was deleted.
 	gone bool
-	// old: it was stored long before the messages that are not old.
+	// old means that the message is at least two hours older than messages that are not old.
 	old bool
 }
 
 // cursor is the cursor of a consumer group in a partition.
 type cursor struct {
 	committed int64
-	// skip are the dead messages after committed, in order.
+	// skip are the seqs of dead letters and deleted messages after committed, in order.
 	skip               []int64
 	failures, attempts int32
 	consumed           int64
 
-	// lease is kept after its end, until another value replaces or clears it.
+	// lease keeps its value after the lease has ended, until it is replaced or cleared.
 	lease queue.ID
 	live  bool
-	// leaseEnd is the last seq that the lease holds. A negative value is the number of unsettled messages of a
-	// redelivery.
+	// leaseEnd is the last seq that the lease covers. If it is negative, the lease covers redriven messages, and -leaseEnd
+	// of them are unsettled.
 	leaseEnd int64
 	until    time.Time
 
-	// delayed: the log has a retry delay.
+	// delayed means that a retry delay of the log has not ended. Redriven messages have delays of their own.
 	delayed bool
-	// aloneUntil is the last seq of the messages that are delivered one by one.
+	// aloneUntil is the seq up to which the messages are delivered one by one.
 	aloneUntil int64
 	// expired counts expired messages.
 	expired int64
 
-	// due is the step at which the cursor became ready. 0: it is not ready.
+	// due is the step in which the cursor became ready. 0 means that it is not ready.
 	due int
 
 	deadLetters map[int64]deadLetter
-	// redrives are the redriven dead letters that are not settled.
+	// redrives are the redriven dead letters that are not settled yet.
 	redrives map[int64]redrive
 }
 
@@ -122,7 +122,7 @@ func (w *world) partitionOf(id queue.ID) *partition {
 
 func (p *partition) last() int64 { return int64(len(p.log)) }
 
-// before returns the last seq whose message, and all before it, were stored before a step began.
+// before returns the highest seq up to which all messages were stored before the start of a step.
 func (p *partition) before(step int) int64 {
 	for _, m := range p.log {
 		if m.storedAt >= step && !m.gone && !m.old {
@@ -142,7 +142,7 @@ func (p *partition) find(transactionID string) *message {
 	return nil
 }
 
-// remaining returns the messages that a group has not received.
+// remaining returns the messages after the cursor that are neither deleted nor skipped.
 func (p *partition) remaining(c *cursor) []message {
 	var rest []message
 	for _, m := range p.log[c.committed:] {
@@ -153,21 +153,21 @@ func (p *partition) remaining(c *cursor) []message {
 	return rest
 }
 
-// recomputeReady clears the lease and computes again whether the cursor is ready.
+// recomputeReady clears the lease and then recomputes whether the cursor is ready.
 func (w *world) recomputeReady(p *partition, c *cursor) {
 	c.lease, c.live, c.leaseEnd, c.due = queue.ID{}, false, 0, 0
 	w.wake(p, c)
 }
 
-// wake makes a cursor ready that has messages left and no lease.
+// wake makes a cursor ready if it has messages to deliver and no lease.
 func (w *world) wake(p *partition, c *cursor) {
 	if !c.live && c.due == 0 && (c.committed < p.last() && !c.delayed || c.redelivers()) {
 		c.due = w.step
 	}
 }
 
-// join creates the cursor of a group in a partition, unless the group has one. It starts after the messages stored before a
-// step.
+// join creates the cursor of a group in a partition, unless the cursor exists. The cursor starts after the messages that
+// were stored before the step start.
 func (w *world) join(p *partition, group string, start int) {
 	if p.cursors[group] != nil {
 		return

@@ -1,6 +1,6 @@
-// Package pgproxy is an unreliable network between a test and Postgres, controlled by the test. It freezes, cuts or
-// delays connections, loses notifications, leaves a LISTEN or any statement unanswered, and loses the answer to a COMMIT. It can also
-// stand before servers that do not speak Postgres. Any test may import it.
+// Package pgproxy is an unreliable network between a test and Postgres. The test controls it. It can freeze, cut or delay
+// connections, and discard notifications. It can discard the answer to a COMMIT, and leave a LISTEN or any other statement
+// unanswered. It can also forward to servers that do not speak the protocol of Postgres. Any test may import it.
 package pgproxy
 
 import (
@@ -19,42 +19,43 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// Proxy stands between a test and Postgres. It can freeze connections, which stay open, and swallow notifications like
-// a pooler in transaction mode. Such a pooler runs the LISTEN, but notifications that arrive later belong to no client.
+// Proxy forwards connections of a test to Postgres. It can freeze connections without closing them. It can discard
+// notifications, like a pooler in transaction mode: such a pooler runs the LISTEN, but forwards no later notification to
+// the client.
 type Proxy struct {
 	target   atomic.Pointer[string]
 	socket   net.Listener
 	pumps    sync.WaitGroup
-	postgres bool // messages of the server are parsed as Postgres messages
-	// Swallow discards notifications. Stall holds back the answer to a LISTEN.
+	postgres bool // the proxy parses the messages of the server
+	// Swallow discards notifications. Stall holds back the answer to a LISTEN, and every later message of its connection.
 	Swallow, Stall atomic.Bool
 	// CutCommit discards the answer to the next COMMIT and closes its connection.
 	CutCommit atomic.Bool
-	// CutRowOf discards the next row with this many columns and closes its connection. 0: no row.
+	// CutRowOf discards the next row with this many columns and closes its connection. 0 means no row.
 	CutRowOf atomic.Int32
 	// CutRow discards the next row of an answer and closes its connection.
 	CutRow atomic.Bool
-	// Lag is a delay in nanoseconds for each piece of traffic. Pieces are delayed one after the other, so Lag also
-	// limits the rate.
+	// Lag is a delay in nanoseconds for each read of traffic. The proxy delays one read after the other, so Lag also limits
+	// the rate.
 	Lag atomic.Int64
-	// Links counts the connections made.
+	// Links counts the accepted connections.
 	Links atomic.Int64
-	// silences is asked for the text of each statement; see SilenceOn.
+	// silences decides for the text of each statement whether the connection falls silent; see SilenceOn.
 	silences atomic.Pointer[func(statement string) bool]
 
 	mu       sync.Mutex
 	silenced []*Silenced
-	gate     chan struct{} // of new connections; traffic flows when it is closed
+	gate     chan struct{} // the gate for new connections; traffic flows when the channel is closed
 	open     map[*gated]struct{}
 	closed   bool
 }
 
-// AckColumns is the number of columns of the rows of belfry.apply_acks. The statement that calls it is a transaction of
-// its own, so CutRowOf loses the answer to the commit of an ack.
+// AckColumns is the number of columns in a row of belfry.apply_acks. The statement that calls it commits by itself, so
+// CutRowOf = AckColumns loses the answer to a committed ack.
 const AckColumns = 11
 
-// New starts a proxy before the server of dsn until the test ends, and returns the DSN through it. The DSN has no TLS,
-// because the proxy parses messages.
+// New starts a proxy to the server of dsn. The proxy runs until the test ends. New returns the DSN through the proxy. That
+// DSN has no TLS, because the proxy parses messages.
 func New(t *testing.T, dsn string) (p *Proxy, through string) {
 	t.Helper()
 	target, err := url.Parse(dsn)
@@ -69,17 +70,17 @@ func New(t *testing.T, dsn string) (p *Proxy, through string) {
 	return p, target.String()
 }
 
-// Open starts a proxy before the Postgres at target, a host and a port. The caller must call Close.
+// Open starts a proxy to the Postgres at target, a host and a port. The caller must call Close.
 func Open(ctx context.Context, target string) (*Proxy, error) { return open(ctx, target, true) }
 
-// OpenPlain is Open for any protocol. Swallow, Stall, CutCommit, CutRow and CutRowOf have no effect.
+// OpenPlain opens a proxy for any protocol. Swallow, Stall, CutCommit, CutRow and CutRowOf have no effect.
 func OpenPlain(ctx context.Context, target string) (*Proxy, error) { return open(ctx, target, false) }
 
 func open(ctx context.Context, target string, postgres bool) (*Proxy, error) {
 	var lc net.ListenConfig
 	socket, err := lc.Listen(ctx, "tcp4", "127.0.0.1:0")
 	if err != nil {
-		return nil, fmt.Errorf("listening for a proxy before %s: %w", target, err)
+		return nil, fmt.Errorf("listening for a proxy to %s: %w", target, err)
 	}
 	p := &Proxy{socket: socket, postgres: postgres, gate: make(chan struct{}), open: make(map[*gated]struct{})}
 	p.Retarget(target)
@@ -91,7 +92,7 @@ func open(ctx context.Context, target string, postgres bool) (*Proxy, error) {
 // Addr returns the address that the proxy listens on, a host and a port.
 func (p *Proxy) Addr() string { return p.socket.Addr().String() }
 
-// Retarget sends new connections to another server.
+// Retarget sends new connections to another server. Existing connections stay.
 func (p *Proxy) Retarget(target string) { p.target.Store(&target) }
 
 // Cut closes the existing connections. New connections work.
@@ -103,7 +104,7 @@ func (p *Proxy) Cut() {
 	}
 }
 
-// Freeze stops all traffic, also of new connections, until thaw.
+// Freeze stops the traffic of existing and new connections until thaw is called.
 func (p *Proxy) Freeze() (thaw func()) {
 	return p.hold(true)
 }
@@ -165,7 +166,8 @@ func (p *Proxy) accept() {
 	}
 }
 
-// gated is a connection of the proxy. Writes wait for its gate.
+// gated is a connection of the proxy. A write waits until the channel in gate is closed, so a closed channel means that
+// traffic flows.
 type gated struct {
 	net.Conn
 	gate atomic.Pointer[chan struct{}]
@@ -192,7 +194,7 @@ func (g *gated) Close() error {
 	return g.Conn.Close()
 }
 
-// pass waits for the lag and the gate.
+// pass waits for the lag, and then until the channel in gate is closed.
 func (g *gated) pass() error {
 	if lag := time.Duration(g.lag.Load()); lag > 0 {
 		timer := time.NewTimer(lag)
@@ -220,7 +222,7 @@ func (g *gated) Write(b []byte) (int, error) {
 
 func (p *Proxy) pump(to, from *gated, forward func(*gated, io.Reader) error) {
 	err := forward(to, from)
-	// The end of a connection does not pass a frozen network either.
+	// While the network is frozen, the other side must not see the end of the connection either.
 	if !errors.Is(err, net.ErrClosed) {
 		_ = to.pass()
 	}
@@ -247,8 +249,8 @@ func copyBytes(to *gated, from io.Reader) error {
 	}
 }
 
-// copyMessages forwards messages of Postgres one by one: a letter, a length that includes itself, and the rest. Without
-// TLS every message has this form.
+// copyMessages forwards the messages of Postgres one by one. A message is a letter, a length that includes itself, and the
+// rest. Without TLS every message has this form.
 func (p *Proxy) copyMessages(to *gated, from io.Reader) error {
 	head := make([]byte, 5)
 	for {

@@ -17,7 +17,7 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-// echo is a server that answers every line with its name and the line.
+// echo starts a server that answers every line with its name and the line.
 func echo(t *testing.T, name string) string {
 	t.Helper()
 	var lc net.ListenConfig
@@ -53,7 +53,7 @@ func echo(t *testing.T, name string) string {
 	return socket.Addr().String()
 }
 
-// The DSN through the proxy has no TLS, whatever the original DSN says.
+// The DSN through the proxy has no TLS, even if the original DSN asks for TLS.
 func TestTheProxyDisablesTLS(t *testing.T) {
 	for _, query := range []string{"", "?application_name=a", "?sslmode=prefer&application_name=a"} {
 		p, through := pgproxy.New(t, "postgres://user@"+echo(t, "server")+"/name"+query)
@@ -76,7 +76,7 @@ func dial(t *testing.T, p *pgproxy.Proxy) conn {
 	var dialer net.Dialer
 	c, err := dialer.DialContext(t.Context(), "tcp4", p.Addr())
 	require.NoError(t, err)
-	t.Cleanup(func() { _ = c.Close() }) // in some tests the proxy closes it
+	t.Cleanup(func() { _ = c.Close() }) // in some tests the proxy has closed it
 	return conn{c, bufio.NewReader(c)}
 }
 

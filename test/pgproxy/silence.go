@@ -8,20 +8,20 @@ import (
 	"time"
 )
 
-// Silenced is a connection that fell silent instead of executing a statement.
+// Silenced is a connection that fell silent when the client sent a statement. Postgres did not get the statement.
 type Silenced struct {
 	Statement string
 	Since     time.Time
-	// Ended is when the client closed the connection. Zero: it still waits.
+	// Ended is the time at which the client closed the connection. It is zero while the client waits.
 	Ended time.Time
 }
 
-// SilenceOn makes a connection fall silent when it is to execute a statement for which match returns true. Postgres gets
-// nothing more of the connection, and the client neither an answer nor an end. match must be safe for concurrent use. Call
-// SilenceOn before the first connection.
+// SilenceOn makes a connection fall silent at the first statement for which match returns true. From then on the proxy
+// forwards nothing to Postgres, and the client gets no answer and no end of the connection. match must be safe for
+// concurrent use. Call SilenceOn before the first connection.
 func (p *Proxy) SilenceOn(match func(statement string) bool) { p.silences.Store(&match) }
 
-// Silenced returns the connections that fell silent, in this order.
+// Silenced returns the connections that fell silent, in the order of their silence.
 func (p *Proxy) Silenced() (list []Silenced) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -31,10 +31,10 @@ func (p *Proxy) Silenced() (list []Silenced) {
 	return list
 }
 
-// copyRequests forwards the messages of a client one by one: the startup message, and then a letter, a length that
-// includes itself, and the rest. here is the connection to the client.
+// copyRequests forwards the messages of a client one by one. The first is the startup message. Every other message is a
+// letter, a length that includes itself, and the rest. here is the connection to the client.
 func (p *Proxy) copyRequests(to, here *gated, from io.Reader, silences func(statement string) bool) error {
-	prepared := map[string]string{} // texts by the name of the statement
+	prepared := map[string]string{} // the text of each prepared statement, by name
 	for letters := 0; ; letters = 1 {
 		message := make([]byte, letters+4)
 		if _, err := io.ReadFull(from, message); err != nil {
@@ -53,7 +53,8 @@ func (p *Proxy) copyRequests(to, here *gated, from io.Reader, silences func(stat
 	}
 }
 
-// statement returns the text that a message executes, or "". It notes what a message prepares.
+// statement returns the text of the statement that a message executes, or "". It stores the text of a prepared statement in
+// prepared.
 func statement(kind byte, rest []byte, prepared map[string]string) string {
 	first, after, _ := bytes.Cut(rest, []byte{0})
 	second, _, _ := bytes.Cut(after, []byte{0})
@@ -68,7 +69,7 @@ func statement(kind byte, rest []byte, prepared map[string]string) string {
 	return ""
 }
 
-// silence reads what the client still sends until it closes the connection.
+// silence discards what the client sends until the client closes the connection.
 func (p *Proxy) silence(here *gated, from io.Reader, text string) error {
 	never := make(chan struct{})
 	here.gate.Store(&never)
@@ -76,7 +77,7 @@ func (p *Proxy) silence(here *gated, from io.Reader, text string) error {
 	p.mu.Lock()
 	p.silenced = append(p.silenced, s)
 	p.mu.Unlock()
-	_, _ = io.Copy(io.Discard, from) // the error is the end
+	_, _ = io.Copy(io.Discard, from) // an error means that the connection has ended
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	s.Ended = time.Now()

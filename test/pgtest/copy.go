@@ -17,23 +17,24 @@ import (
 	"github.com/belfry-mq/belfry/pkg/postgres/devdb"
 )
 
-// Postgres 15 renamed the functions of a backup.
+// Postgres 15 renamed the functions that start and stop a backup.
 const renamedIn = 150000
 
-// emptied are the folders whose content a copy must not have: it belongs to the running server, or is streamed later
-// (pg_wal).
+// emptied are the folders whose content is not copied. Their content belongs to the running server. The content of pg_wal
+// is streamed later.
 var emptied = []string{
 	"pg_dynshmem", "pg_notify", "pg_replslot", "pg_serial", "pg_snapshots", "pg_stat_tmp", "pg_subtrans", "pg_wal",
 }
 
-// copying is a copy of a running server in progress. Its session keeps the WAL from the beginning of the copy.
+// copying is a copy of a running server in progress. While its session is open, the primary keeps the WAL from the start of
+// the copy.
 type copying struct {
 	conn *pgx.Conn
 	stop string
 }
 
-// beginCopy begins a backup of primary, so that files copied from now on are usable even if they are torn. The caller
-// must close the copying.
+// beginCopy begins a backup of primary. Files that are copied from then on are usable, even if Postgres writes to them
+// during the copy. The caller must close the copying.
 func beginCopy(ctx context.Context, primary *devdb.Cluster) (_ *copying, err error) {
 	conn, err := connectTo(ctx, primary)
 	if err != nil {
@@ -85,7 +86,7 @@ func (c *copying) finish(ctx context.Context, primary *devdb.Cluster, folder str
 // close releases the WAL that the primary kept for the copy.
 func (c *copying) close(ctx context.Context) { _ = c.conn.Close(context.WithoutCancel(ctx)) }
 
-// copyData copies the folder of a running server into an empty one.
+// copyData copies the data folder of a running server into an empty folder.
 func copyData(from, to string, owner *syscall.Stat_t) error {
 	const control = "global/pg_control" // copied last
 	err := filepath.WalkDir(from, func(path string, entry fs.DirEntry, err error) error {
@@ -105,7 +106,7 @@ func copyData(from, to string, owner *syscall.Stat_t) error {
 			}
 			return nil
 		case slices.Contains(emptied, name):
-			if name != "pg_wal" { // it may be a link, and the caller created it
+			if name != "pg_wal" { // the caller has created it, maybe as a link
 				err = newFolder(filepath.Join(to, name), owner)
 			}
 			if err == nil && entry.IsDir() {
@@ -131,7 +132,7 @@ func newFolder(dir string, owner *syscall.Stat_t) error {
 	return errors.Join(os.Mkdir(dir, 0o700), os.Chown(dir, int(owner.Uid), int(owner.Gid)))
 }
 
-// copyFile copies a file, or nothing if the file was removed.
+// copyFile copies a file. If the file was removed meanwhile, it copies nothing.
 func copyFile(from, to string, owner *syscall.Stat_t) error {
 	in, err := os.Open(from)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -140,7 +141,7 @@ func copyFile(from, to string, owner *syscall.Stat_t) error {
 	if err != nil {
 		return err
 	}
-	defer func() { _ = in.Close() }() // only read
+	defer func() { _ = in.Close() }() // the file was only read, so an error loses nothing
 	out, err := os.OpenFile(to, os.O_CREATE|os.O_EXCL|os.O_WRONLY, 0o600)
 	if err != nil {
 		return err

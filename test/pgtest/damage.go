@@ -9,14 +9,14 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// DamagePayloads makes every message unreadable whose payload Postgres stores outside of its row, which
-// are the payloads above 2 kB that do not compress well. Reading one fails with SQLSTATE XX001.
+// DamagePayloads makes large payloads unreadable. Postgres stores such a payload outside of the row of the message: it is
+// above 2 kB and does not compress well. Reading it fails with SQLSTATE XX001.
 func DamagePayloads(t testing.TB, dsn string) {
 	t.Helper()
 	require.NoError(t, Damage(context.WithoutCancel(t.Context()), dsn))
 }
 
-// Damage is DamagePayloads for programs that are not tests.
+// Damage does the same as DamagePayloads, for programs that are not tests.
 func Damage(ctx context.Context, dsn string) error {
 	conn, err := pgx.Connect(ctx, dsn)
 	if err != nil {
@@ -29,11 +29,11 @@ func Damage(ctx context.Context, dsn string) error {
 		return fmt.Errorf("finding the table of large payloads: %w", err)
 	}
 	for _, statement := range []string{
-		// Postgres refuses to change the rows of a table of kind t.
+		// Postgres refuses to change a TOAST table (relkind t), so the statements make it an ordinary table for a moment.
 		`UPDATE pg_class SET relkind = 'r' WHERE oid = '` + toast + `'::regclass`,
 		`DELETE FROM ` + toast,
 		`UPDATE pg_class SET relkind = 't' WHERE oid = '` + toast + `'::regclass`,
-		`VACUUM belfry.message`, // until then, Postgres reads deleted parts
+		`VACUUM belfry.message`, // before the vacuum, Postgres still reads the deleted parts
 	} {
 		if _, err := conn.Exec(ctx, statement); err != nil {
 			return fmt.Errorf("running %q: %w", statement, err)

@@ -13,7 +13,7 @@ import (
 )
 
 const (
-	// setupTimeout bounds one call. The first call starts and migrates a server, on a machine that may be busy.
+	// setupTimeout limits one call. The first call starts and migrates a server, perhaps on a busy machine.
 	setupTimeout = 3 * time.Minute
 	stopTimeout  = 30 * time.Second
 )
@@ -21,8 +21,8 @@ const (
 // shared is the server of this test process.
 var shared server
 
-// Main is called by TestMain of every package with database tests. It runs the tests, stops the server, fails if
-// goroutines are left, and exits.
+// Main runs the tests of a package with database tests. The package calls it in its TestMain. Main then stops the server
+// and exits. The exit code is 1 if goroutines are left.
 func Main(m *testing.M) {
 	shared.allow()
 	code := m.Run()
@@ -39,8 +39,8 @@ func Main(m *testing.M) {
 	os.Exit(code)
 }
 
-// Database returns the DSN of a new migrated database. The database is dropped at the end of the test, even if clients
-// are still connected. Without Postgres, it fails the test.
+// Database returns the DSN of a new migrated database. The database is dropped at the end of the test, even if clients are
+// still connected. Without Postgres, Database fails the test.
 func Database(t testing.TB) string {
 	t.Helper()
 	return database(t, (*server).migratedLocked)
@@ -52,14 +52,14 @@ func DatabaseWithoutSchema(t testing.TB) string {
 	return database(t, (*server).emptyLocked)
 }
 
-// EncodedDatabase is Database with another encoding.
+// EncodedDatabase creates a database like Database, but with another encoding.
 func EncodedDatabase(t testing.TB, encoding string) string {
 	t.Helper()
 	return database(t, optionsLocked("ENCODING '"+encoding+"' LOCALE 'C'"))
 }
 
-// TurkishDatabase is Database with a locale in which the uppercase of i is not I. Postgres 14 may lack that locale.
-// There it returns a database with locale C.
+// TurkishDatabase creates a database like Database, but with a locale in which the uppercase of i is not I. Postgres 14
+// does not offer this locale for databases. There the database has the locale C.
 func TurkishDatabase(t testing.TB) string {
 	t.Helper()
 	return database(t, func(s *server, ctx context.Context, name string) error {
@@ -93,9 +93,9 @@ func database(t testing.TB, create maker) string {
 	return dsn
 }
 
-// OwnCluster starts a server for one test, which may kill and restart it. It is stopped and removed at the end of the
-// test. The test creates and migrates its databases. without names settings of pgtest that the server does not have, so
-// that it has the defaults of Postgres and ALTER SYSTEM can change them.
+// OwnCluster starts a server for one test. The test may kill and restart it. The server is stopped and removed at the end
+// of the test. The test creates and migrates its databases. without names settings of pgtest that the server does not get.
+// For them the server has the defaults of Postgres, and ALTER SYSTEM can change them.
 func OwnCluster(t testing.TB, without ...string) *devdb.Cluster {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(t.Context()), setupTimeout)

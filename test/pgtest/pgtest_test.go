@@ -51,7 +51,7 @@ func TestDatabaseIsDroppedWithItsTest(t *testing.T) {
 
 func TestSettingsAreDurableAgainstAKill(t *testing.T) {
 	t.Parallel()
-	conn := connect(t, OwnCluster(t).URL("postgres")) // a named server has settings of its own
+	conn := connect(t, OwnCluster(t).URL("postgres")) // a server from BELFRY_TEST_DATABASE_URL has other settings
 	for name, want := range settings() {
 		require.Equal(t, want, value(t, conn, "SELECT current_setting($1)", name), name)
 	}
@@ -67,7 +67,7 @@ func TestMissingPostgresFailsEveryTest(t *testing.T) {
 	require.NoError(t, s.close())
 }
 
-func TestNamedServerIsUsedAndLeftClean(t *testing.T) {
+func TestServerFromTheEnvironmentIsUsedAndLeftClean(t *testing.T) {
 	cluster := OwnCluster(t)
 	t.Setenv(serverVariable, cluster.URL("postgres"))
 	ctx, cancel := context.WithTimeout(t.Context(), setupTimeout)
@@ -109,7 +109,7 @@ func TestSweepRemovesFoldersOfDeadTests(t *testing.T) {
 	left, mine := leave(dead.ProcessState.Pid()), leave(os.Getpid())
 	require.NoError(t, sweep(ctx, tmp))
 	require.NoDirExists(t, filepath.Dir(left))
-	require.DirExists(t, mine, "a living test may restart its server")
+	require.DirExists(t, mine, "the folder of a running test must stay, because the test may restart its server")
 	require.False(t, ownerLives(dirPrefix+strconv.Itoa(dead.ProcessState.Pid())+"-1"))
 	require.True(t, ownerLives(dirPrefix+"name"))
 }

@@ -15,9 +15,9 @@ import (
 	"github.com/jackc/pgx/v5"
 )
 
-// Pooler is a PgBouncer before a Postgres. It accepts every user.
+// Pooler is a PgBouncer in front of a Postgres. It accepts every user.
 type Pooler struct {
-	// Addr is the address it listens on.
+	// Addr is the address on which PgBouncer listens.
 	Addr    string
 	process *exec.Cmd
 	log     bytes.Buffer
@@ -25,12 +25,13 @@ type Pooler struct {
 	ended chan struct{}
 }
 
-// StartPooler starts a PgBouncer, which runs until Close, and returns when it answers. Its files are in dir, which the
-// account nobody must be able to read if this process runs as root. databases maps names to connection strings and
-// options. size is the default number of sessions of each database. The error names the missing package.
+// StartPooler starts a PgBouncer and returns when PgBouncer answers. PgBouncer runs until Close. Its files are in dir. If
+// this process runs as root, the account nobody must be able to read dir. databases maps names to connection strings with
+// options. size is the default number of sessions of each database. If PgBouncer is not installed, the error names the
+// missing package.
 func StartPooler(ctx context.Context, dir string, databases map[string]string, size int) (*Pooler, error) {
 	path, err := exec.LookPath("pgbouncer")
-	if err != nil { // Debian installs it in a folder that is only in the path of root
+	if err != nil { // Debian installs PgBouncer in a folder that only root has in its PATH
 		path, err = exec.LookPath("/usr/sbin/pgbouncer")
 	}
 	if err != nil {
@@ -70,7 +71,7 @@ func StartPooler(ctx context.Context, dir string, databases map[string]string, s
 	}
 	go func() {
 		defer close(p.ended)
-		_ = p.process.Wait() // the log has its messages
+		_ = p.process.Wait() // the log has the messages of the process
 	}()
 	if err := p.answers(ctx); err != nil {
 		return nil, fmt.Errorf("%w\n%s", err, p.Close())
@@ -99,14 +100,14 @@ func (p *Pooler) answers(ctx context.Context) error {
 	}
 }
 
-// URL returns the DSN of a database, or of the console, "pgbouncer".
+// URL returns the DSN of a database. The database "pgbouncer" is the console.
 func (p *Pooler) URL(database string) string {
 	return fmt.Sprintf("postgres://postgres@%s/%s?sslmode=disable", p.Addr, database)
 }
 
 // Close kills the process and returns its log.
 func (p *Pooler) Close() (log string) {
-	_ = p.process.Process.Kill() // unless it has ended
+	_ = p.process.Process.Kill() // fails if the process has ended already
 	<-p.ended
 	return p.log.String()
 }

@@ -21,17 +21,17 @@ const serverVariable = "BELFRY_TEST_DATABASE_URL"
 
 var errNoMain = errors.New("the package has no TestMain that calls pgtest.Main, so the server would never stop: add one")
 
-// server creates and drops databases on the private server or the named one. It uses one connection, because Postgres
-// cannot copy a database while another session is connected to it.
+// server creates and drops databases on the private server, or on the server that serverVariable names. It uses one
+// connection, because Postgres cannot copy a database while another session is connected to it.
 type server struct {
 	mu       sync.Mutex
-	allowed  bool           // Main runs the tests
-	cluster  *devdb.Cluster // nil for a named server
+	allowed  bool           // true while Main runs the tests
+	cluster  *devdb.Cluster // nil for a server named by serverVariable
 	base     *url.URL       // DSN of any database of the server
 	admin    *pgx.Conn      // nil until the first call
-	template string         // the migrated database, or empty if there is none yet
+	template string         // the name of the migrated database; empty before it exists
 	strategy string         // how CREATE DATABASE copies the template
-	failed   error          // the start failed, and no test tries again
+	failed   error          // the error of a failed start; no later test tries again
 }
 
 func (s *server) allow() {
@@ -40,7 +40,7 @@ func (s *server) allow() {
 	s.allowed = true
 }
 
-// maker creates a database. It is called with the lock held.
+// maker creates a database. The caller holds the lock.
 type maker func(s *server, ctx context.Context, name string) error
 
 // create creates a database and returns its DSN and name.
@@ -70,7 +70,7 @@ func (s *server) emptyLocked(ctx context.Context, name string) error {
 	return s.execLocked(ctx, "CREATE DATABASE "+name+" TEMPLATE template1")
 }
 
-// optionsLocked creates a database with other options than the template.
+// optionsLocked returns a maker whose database has other options than the template.
 func optionsLocked(options string) maker {
 	return func(s *server, ctx context.Context, name string) error {
 		if err := s.execLocked(ctx, "CREATE DATABASE "+name+" TEMPLATE template0 "+options); err != nil {
@@ -107,7 +107,7 @@ func (s *server) close() error {
 	ctx, cancel := context.WithTimeout(context.Background(), stopTimeout)
 	defer cancel()
 	var err error
-	if s.template != "" && s.cluster == nil { // a private server is removed completely
+	if s.template != "" && s.cluster == nil { // a private server is removed with all its databases
 		err = s.execLocked(ctx, "DROP DATABASE IF EXISTS "+s.template+" WITH (FORCE)")
 	}
 	if s.admin != nil {
@@ -124,7 +124,7 @@ func (s *server) startLocked(ctx context.Context) (err error) {
 	base := os.Getenv(serverVariable)
 	if base == "" {
 		if s.cluster, err = startCluster(ctx, migrated); err != nil {
-			return fmt.Errorf("starting Postgres (or name a server in %s): %w", serverVariable, err)
+			return fmt.Errorf("starting Postgres (or set %s to use another server): %w", serverVariable, err)
 		}
 		base, s.template = s.cluster.URL("postgres"), migratedName
 	}
@@ -134,7 +134,8 @@ func (s *server) startLocked(ctx context.Context) (err error) {
 	if s.admin, err = pgx.Connect(ctx, base); err != nil {
 		return fmt.Errorf("connecting to the test server: %w", err)
 	}
-	// A copy of the files takes a third of the processor time of a copy through the WAL. Postgres 14 knows no other.
+	// Copying the files takes a third of the processor time of copying through the WAL. Postgres 14 always copies the
+	// files.
 	var choice bool
 	if err := s.admin.QueryRow(ctx, "SELECT current_setting('server_version_num')::int >= 150000").Scan(&choice); err != nil {
 		return fmt.Errorf("reading the version of the test server: %w", err)
@@ -145,8 +146,8 @@ func (s *server) startLocked(ctx context.Context) (err error) {
 	return nil
 }
 
-// templateLocked creates the template at the first call, if the server is not private. It stores the name only after the
-// migration, so that every test reports a failed migration.
+// templateLocked creates the template at the first call. A private server already has a template. The name is stored only
+// after the migration, so that every test reports a failed migration.
 func (s *server) templateLocked(ctx context.Context) (string, error) {
 	if s.template != "" {
 		return s.template, nil
@@ -159,7 +160,8 @@ func (s *server) templateLocked(ctx context.Context) (string, error) {
 	return name, nil
 }
 
-// makeTemplateLocked creates a migrated database, and forbids connections to it. A session would block every copy.
+// makeTemplateLocked creates a migrated database and forbids connections to it, because an open session would block every
+// copy.
 func (s *server) makeTemplateLocked(ctx context.Context, name string) error {
 	if err := s.execLocked(ctx, "CREATE DATABASE "+name); err != nil {
 		return err
@@ -191,7 +193,7 @@ func (s *server) dsn(database string) string {
 	return dsn.String()
 }
 
-// newName returns a name that is unique on a server shared by several test processes and needs no quotes.
+// newName returns a name that needs no quotes. It is unique even if several test processes share a server.
 func newName(kind string) string {
 	id := uuid.New()
 	return fmt.Sprintf("belfry_%s_%x", kind, id[:8])

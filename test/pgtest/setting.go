@@ -9,7 +9,8 @@ import (
 	"github.com/jackc/pgx/v5"
 )
 
-// Set changes settings of the database of dsn for all later sessions, like a team that used the database before Belfry.
+// Set changes settings of the database of dsn for all later sessions. Other programs that share a database may set such
+// values.
 func Set(t testing.TB, dsn string, settings map[string]string) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(t.Context()), setupTimeout)
@@ -18,7 +19,7 @@ func Set(t testing.TB, dsn string, settings map[string]string) {
 	if err != nil {
 		t.Fatalf("connecting to a test database: %v", err)
 	}
-	defer func() { _ = conn.Close(ctx) }() // the settings are stored
+	defer func() { _ = conn.Close(ctx) }() // the settings are already stored
 	database := pgx.Identifier{conn.Config().Database}.Sanitize()
 	for _, name := range slices.Sorted(maps.Keys(settings)) {
 		if _, err := conn.Exec(ctx, "ALTER DATABASE "+database+" SET "+name+" = "+settings[name]); err != nil {
@@ -27,7 +28,8 @@ func Set(t testing.TB, dsn string, settings map[string]string) {
 	}
 }
 
-// ForeignSettings are sensible settings for other programs under which no statement of Belfry may run.
+// ForeignSettings returns settings that are sensible for other programs. Belfry must override each of them in its own
+// sessions.
 func ForeignSettings() map[string]string {
 	return map[string]string{
 		"default_transaction_isolation": "serializable",

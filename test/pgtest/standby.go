@@ -16,12 +16,13 @@ import (
 	"github.com/belfry-mq/belfry/pkg/postgres/devdb"
 )
 
-// startLook is the pause between two attempts to connect or to see a standby. Postgres does not announce its start.
+// startLook is the pause between two attempts to connect, and between two checks for a standby. Postgres does not announce
+// its start.
 const startLook = 20 * time.Millisecond
 
-// Follow copies the running primary to standby and starts it as a synchronous standby. When Follow returns, primary
-// commits nothing that standby does not have. The old data of standby is lost. If its pg_wal is a link, the link stays.
-// After an error, primary does not wait for a standby.
+// Follow copies the running primary to standby and starts the copy as a synchronous standby. When Follow returns, every
+// commit of primary waits for standby. The old data of standby is lost. If pg_wal of standby is a link, it stays a link. If
+// Follow returns an error, primary does not wait for a standby.
 func Follow(ctx context.Context, primary, standby *devdb.Cluster) (err error) {
 	if err := standby.Stop(ctx); err != nil {
 		return err
@@ -59,12 +60,13 @@ func Follow(ctx context.Context, primary, standby *devdb.Cluster) (err error) {
 	if err := awaitSynchronous(ctx, primary); err != nil {
 		return err
 	}
-	// The checkpointer makes commits of all sessions wait. It reads the settings before it performs a checkpoint.
+	// The checkpointer makes the commits of all sessions wait for the standby. It reads the new settings before a
+	// checkpoint.
 	return onServer(ctx, primary, "CHECKPOINT")
 }
 
-// Forsake makes primary wait for no standby, and disconnects its standby. Later commits are lost when the standby is
-// promoted.
+// Forsake makes primary stop waiting for its standby, and disconnects the standby. If the standby is promoted later,
+// commits after Forsake are lost.
 func Forsake(ctx context.Context, primary, standby *devdb.Cluster) error {
 	err := onServer(ctx, primary, "ALTER SYSTEM RESET synchronous_standby_names", "SELECT pg_reload_conf()")
 	if err != nil {
@@ -73,7 +75,7 @@ func Forsake(ctx context.Context, primary, standby *devdb.Cluster) error {
 	return onServer(ctx, standby, "ALTER SYSTEM SET primary_conninfo = ''", "SELECT pg_reload_conf()")
 }
 
-// Promote makes a standby a primary that waits for no standby. The old primary must have ended.
+// Promote makes a standby a primary that waits for no standby. The old primary must have stopped.
 func Promote(ctx context.Context, standby *devdb.Cluster) error {
 	return onServer(ctx, standby, "SELECT pg_promote()", "ALTER SYSTEM RESET synchronous_standby_names", "SELECT pg_reload_conf()")
 }
@@ -83,7 +85,7 @@ func awaitSynchronous(ctx context.Context, primary *devdb.Cluster) error {
 	if err != nil {
 		return fmt.Errorf("waiting for the standby: %w", err)
 	}
-	defer func() { _ = conn.Close(ctx) }() // it only read
+	defer func() { _ = conn.Close(ctx) }() // the session only read, so an error loses nothing
 	ticker := time.NewTicker(startLook)
 	defer ticker.Stop()
 	for {
@@ -121,7 +123,7 @@ func onServer(ctx context.Context, cluster *devdb.Cluster, statements ...string)
 // tooManyConnections is the SQLSTATE of a server without free connections.
 const tooManyConnections = "53300"
 
-// connectTo waits for a free connection, because a load may take all of them.
+// connectTo connects to a server. If all connections are in use, it tries again until one is free.
 func connectTo(ctx context.Context, cluster *devdb.Cluster) (*pgx.Conn, error) {
 	for {
 		conn, err := pgx.Connect(ctx, cluster.URL("postgres"))
@@ -153,7 +155,7 @@ func ownerOf(dir string) (*syscall.Stat_t, error) {
 	return owner, nil
 }
 
-// makeRoom leaves an empty data folder with an empty pg_wal, which stays a link if it was one.
+// makeRoom leaves an empty data folder with an empty pg_wal. If pg_wal was a link, it stays a link.
 func makeRoom(data string, owner *syscall.Stat_t) error {
 	place := filepath.Join(data, "pg_wal")
 	wal, err := os.Readlink(place)

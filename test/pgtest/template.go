@@ -20,17 +20,17 @@ import (
 	"github.com/belfry-mq/belfry/sql"
 )
 
-// migratedName is a database that pkg/postgres/migrate has migrated.
+// migratedName is the database that pkg/postgres/migrate has migrated.
 const migratedName = "belfry_template_migrated"
 
-// template is a kind of cluster. Tests start copies of it, because initdb and the migrations need more processor time
-// than the tests of many packages. All test processes of one go test share its files. They are removed like the folder
-// of a killed test, when go test has ended.
+// template is a kind of cluster. Tests start copies of a template, because initdb and the migrations take more processor
+// time than the tests of many packages. All test processes of one `go test` share the files of a template. When `go test`
+// has ended, the next run removes these files, as it removes the folder of a killed test.
 type template string
 
 const (
 	unused   template = "unused"
-	migrated template = "migrated" // has the database migratedName
+	migrated template = "migrated" // contains the database migratedName
 )
 
 // copy copies the files of the template to dir.
@@ -65,13 +65,14 @@ func digest(files fs.FS) (string, error) {
 			return err
 		}
 		content, err := fs.ReadFile(files, path)
-		_, _ = fmt.Fprintf(hash, "%s %d %s", path, len(content), content) // a hash does not fail
+		_, _ = fmt.Fprintf(hash, "%s %d %s", path, len(content), content) // writing to a hash cannot fail
 		return err
 	})
 	return hex.EncodeToString(hash.Sum(nil)[:4]), err
 }
 
-// make makes the template elsewhere and moves it to its folder, unless another process was faster.
+// make creates the template in a temporary folder and renames that folder. If another process has created the template
+// meanwhile, make removes its own.
 func (of template) make(ctx context.Context, folder string) error {
 	parent, err := newParent()
 	if err != nil {
@@ -93,7 +94,7 @@ func (of template) make(ctx context.Context, folder string) error {
 	return errors.Join(err, os.RemoveAll(parent))
 }
 
-// migrateTemplate creates the migrated database. No session can block a copy of it.
+// migrateTemplate creates the migrated database. It forbids connections to it, so that no session blocks a copy.
 func migrateTemplate(ctx context.Context, cluster *devdb.Cluster) error {
 	base, err := url.Parse(cluster.URL("postgres"))
 	if err != nil {

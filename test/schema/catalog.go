@@ -9,11 +9,11 @@ import (
 	"github.com/jackc/pgx/v5"
 )
 
-// recordTable holds the schema's version. pkg/postgres/migrate makes it, not a migration.
+// recordTable has the schema's version. pkg/postgres/migrate creates it, not a migration.
 const recordTable = "belfry.schema_migrations"
 
-// acl describes privileges without the name of the owner. It is a format with
-// the kind of the object and the expression of the stored privileges and owner.
+// acl is an SQL expression that describes privileges without the name of the owner. It is a format for fmt.Sprintf with the
+// kind of the object, the expression of the privileges and the expression of the owner.
 const acl = `(SELECT string_agg(CASE WHEN x.grantee = 0 THEN 'PUBLIC' WHEN x.grantee = %[3]s THEN 'owner' ELSE x.grantee::regrole::text END
 	|| ' ' || x.privilege_type || CASE WHEN x.is_grantable THEN ' grantable' ELSE '' END, ', '
 	ORDER BY x.grantee <> %[3]s, x.grantee::regrole::text, x.privilege_type)
@@ -23,9 +23,8 @@ const acl = `(SELECT string_agg(CASE WHEN x.grantee = 0 THEN 'PUBLIC' WHEN x.gra
 const relations = `pg_class c WHERE c.relnamespace = 'belfry'::regnamespace AND c.oid IS DISTINCT FROM to_regclass('` + recordTable + `')
 	AND NOT EXISTS (SELECT 1 FROM pg_index i WHERE i.indexrelid = c.oid AND i.indrelid = to_regclass('` + recordTable + `'))`
 
-// descriptions are queries for (kind and name, definition), one for each kind of
-// object. The order of columns is not compared: a column that a migration adds
-// comes last.
+// descriptions are queries, one for each kind of object. Each returns two columns: kind and name, and the definition. They
+// ignore the order of columns, because a column that a migration adds is the last one.
 var descriptions = []string{
 	`SELECT 'schema ' || n.nspname, ` + fmt.Sprintf(acl, "n", "n.nspacl", "n.nspowner") + ` FROM pg_namespace n WHERE n.nspname = 'belfry'`,
 
@@ -80,8 +79,8 @@ var descriptions = []string{
 	   OR d.classoid = 'pg_namespace'::regclass AND d.objoid = 'belfry'::regnamespace`,
 }
 
-// Describe returns the definition of every object of the schema belfry, by its
-// kind and name. Names of owners and oids are not part of it.
+// Describe returns the definition of every object of the schema belfry, by kind and name. Definitions contain no names of
+// owners and no oids.
 func Describe(ctx context.Context, conn *pgx.Conn) (map[string]string, error) {
 	objects := map[string]string{}
 	for _, query := range descriptions {
@@ -105,8 +104,8 @@ func Describe(ctx context.Context, conn *pgx.Conn) (map[string]string, error) {
 	return objects, nil
 }
 
-// Differences returns a line for each object that one description lacks or
-// defines in another way, in the order of the names.
+// Differences returns a line for each object that is missing on one side or has another definition there. The lines are
+// sorted by name.
 func Differences(left, right map[string]string) []string {
 	names := maps.Clone(left)
 	maps.Copy(names, right)

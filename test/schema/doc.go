@@ -1,6 +1,5 @@
-// Package schema builds the schema belfry from the files of sql/schema and
-// sql/functions, and compares the schemas of two databases object by object. Its
-// test proves that the migrations make the same schema as those files.
+// Package schema builds the schema belfry from the files of sql/schema and sql/functions, and compares the schemas of two
+// databases object by object. Its test proves that the migrations make the same schema as those files.
 //
-// Importable by scripts and tests.
+// Scripts and tests may import it.
 package schema

@@ -70,7 +70,7 @@ func TestDropUndoesCreate(t *testing.T) {
 	}
 }
 
-// Each change touches another part of the description.
+// Each statement changes another part of the description.
 func TestDifferencesAreFound(t *testing.T) {
 	t.Parallel()
 	conn := built(t)
@@ -117,8 +117,8 @@ func TestDifferencesAreFound(t *testing.T) {
 	require.Empty(t, Differences(want, describe(t, conn)))
 }
 
-func TestATableWithoutAPlaceInTheOrderIsRefused(t *testing.T) {
+func TestATableMissingInTheOrderIsRefused(t *testing.T) {
 	t.Parallel()
 	_, err := Create(fstest.MapFS{"schema/new.sql": {}})
-	require.ErrorContains(t, err, "sql/schema/new.sql has no place")
+	require.ErrorContains(t, err, "sql/schema/new.sql is missing")
 }

@@ -8,12 +8,11 @@ import (
 	"strings"
 )
 
-// dropFile is the one file of sql/schema that makes nothing.
+// dropFile is the only file of sql/schema that creates nothing.
 const dropFile = "schema/drop.sql"
 
-// first are the files that others need when they are created: tables, what
-// tables need, and functions in SQL, whose bodies Postgres checks at once. All
-// other functions follow in the order of their paths.
+// first lists the files that other files need when Postgres runs them, in order. These are tables, the objects that tables
+// need, and functions in LANGUAGE sql, whose bodies Postgres checks at once. All other functions follow, sorted by path.
 var first = []string{
 	"schema/queue.sql",
 	"schema/partition.sql",
@@ -59,11 +58,10 @@ var first = []string{
 	"functions/claim/delivery_bytes.sql",
 }
 
-// last are the files that need all others.
+// last are the files that need all other files.
 var last = []string{"schema/roles.sql"}
 
-// Create returns the statements that make the schema, from the files in sqlDir,
-// which is the folder sql. Postgres can run them in this order.
+// Create returns the statements that create the schema, in an order that Postgres can run. sqlDir is the folder sql.
 func Create(sqlDir fs.FS) (string, error) {
 	names, err := order(sqlDir)
 	if err != nil {
@@ -78,7 +76,7 @@ func Create(sqlDir fs.FS) (string, error) {
 		}
 		fmt.Fprintf(&statements, "\n-- From sql/%s.\n\n%s", name, text)
 	}
-	// pkg/postgres/migrate reads this digest to tell the baseline from an earlier, unreleased one.
+	// pkg/postgres/migrate compares this digest to detect a baseline from an earlier, unreleased version.
 	digest := sha256.Sum256([]byte(statements.String()))
 	fmt.Fprintf(&statements, "COMMENT ON FUNCTION belfry.baseline() IS '%x';\n", digest)
 	return statements.String(), nil
@@ -93,8 +91,8 @@ func Drop(sqlDir fs.FS) (string, error) {
 	return string(text), nil
 }
 
-// order returns the paths of the sources in the order in which Create needs
-// them. A file of sql/schema that has no place in it is an error.
+// order returns the paths of the sources in the order in which Create needs them. It returns an error if a file of
+// sql/schema is in neither first nor last.
 func order(sqlDir fs.FS) ([]string, error) {
 	tables, err := fs.Glob(sqlDir, "schema/*.sql")
 	if err != nil {
@@ -106,7 +104,7 @@ func order(sqlDir fs.FS) ([]string, error) {
 	}
 	for _, name := range tables {
 		if name != dropFile && !slices.Contains(first, name) && !slices.Contains(last, name) {
-			return nil, fmt.Errorf("sql/%s has no place in the order of creation: add it to test/schema/source.go", name)
+			return nil, fmt.Errorf("sql/%s is missing in the order of creation: add it to test/schema/source.go", name)
 		}
 	}
 	names := slices.Clone(first)

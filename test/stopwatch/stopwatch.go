@@ -1,15 +1,14 @@
-// Package stopwatch checks limits in real time on machines that pause or are busy. Beside the test, it measures how much
-// time the machine took away from this process. A limit becomes longer by a multiple of that, and by nothing on a machine
-// that is free:
+// Package stopwatch checks time limits of tests on machines that pause or are busy. During the test it measures how long
+// this process could not run (lost time). A limit grows by 4 times the lost time. On an idle machine a limit does not grow:
 //
 //	watch := stopwatch.Start(t)
 //	push(t, "m1")
-//	<-popped // without a limit of its own, or with a far longer one
+//	<-popped // without its own limit, or with a much longer one
 //	watch.Within(t, time.Second, "a waiting pop is woken")
 //
-// A test that needs something to happen before a lease ends, or another instant, must not use it: that instant comes
-// during a pause, too. Such a test needs a lease that does not end, a clock of its own (testing/synctest), or an instant
-// in the database that it moves itself.
+// Do not use this package if an event must happen before a deadline in the database, such as the end of a lease. Such a
+// deadline also passes during a pause of the machine. Use a lease that does not end, a virtual clock (testing/synctest), or
+// a deadline in the database that the test itself moves.
 package stopwatch
 
 import (
@@ -21,12 +20,12 @@ import (
 )
 
 const (
-	// step is the time between two looks at the clock.
+	// step is the time between two readings of the clock.
 	step = 5 * time.Millisecond
-	// usual is how late a look may be on a machine that is free.
+	// usual is how late a reading may be on an idle machine.
 	usual = 2 * time.Millisecond
-	// share is what a limit becomes longer by, for a second that was lost. Work that was started by several programs, one
-	// after the other, loses the time of each.
+	// share is the factor by which lost time extends a limit. If several programs work one after the other, each of them
+	// can lose this time.
 	share = 4
 )
 
@@ -35,7 +34,7 @@ type meter struct {
 	mu    sync.Mutex
 	users int
 	lost  time.Duration
-	last  time.Time // of the latest look
+	last  time.Time // the latest reading of the clock
 	stop  chan struct{}
 	done  chan struct{}
 }
@@ -59,7 +58,7 @@ func Start(t testing.TB) *Stopwatch {
 // Elapsed returns the time since Start.
 func (s *Stopwatch) Elapsed() time.Duration { return time.Since(s.began) }
 
-// Allowed returns what a limit is on this machine, if it counts from Start until now.
+// Allowed returns the extended limit for the time from Start until now.
 func (s *Stopwatch) Allowed(limit time.Duration) time.Duration {
 	return limit + share*(process.total()-s.lost)
 }
@@ -80,7 +79,8 @@ func (m *meter) enter() {
 	}
 }
 
-// leave ends the measuring with the last user, and waits for that: the goroutine is not a leak of the test.
+// leave stops the measuring goroutine when the last user leaves, and waits for its end. So the goroutine is not reported as
+// a leak.
 func (m *meter) leave() {
 	m.mu.Lock()
 	stop, done := m.stop, m.done
@@ -107,8 +107,8 @@ func (m *meter) run(stop, done chan struct{}) {
 	}
 }
 
-// total returns the lost time so far. It counts a pause that has not ended yet, because the goroutine of the test may be
-// the first that runs after it.
+// total returns the lost time so far. It includes a pause that has just ended, because the goroutine of the test may run
+// before the measuring goroutine.
 func (m *meter) total() time.Duration {
 	m.mu.Lock()
 	defer m.mu.Unlock()

@@ -17,7 +17,7 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-// pauseSelf stops this process for a time, as a busy machine may. Another program continues it.
+// pauseSelf stops this process for some seconds, as a busy machine may. A shell continues the process.
 func pauseSelf(t *testing.T, seconds string) {
 	t.Helper()
 	wake := exec.CommandContext(t.Context(), "sh", "-c", `sleep "$0"; kill -CONT "$1"`, seconds, strconv.Itoa(os.Getpid()))
@@ -26,14 +26,14 @@ func pauseSelf(t *testing.T, seconds string) {
 	require.NoError(t, wake.Wait())
 }
 
-func TestAPauseOfTheMachineIsNoFault(t *testing.T) {
+func TestAPauseOfTheMachineExtendsTheLimit(t *testing.T) {
 	watch := stopwatch.Start(t)
 	pauseSelf(t, "1.5")
 	require.Greater(t, watch.Elapsed(), 1400*time.Millisecond)
 	watch.Within(t, 200*time.Millisecond, "the process was stopped")
 }
 
-// failing records that a test failed, as a test of its own.
+// failing records that Within failed its test.
 type failing struct {
 	testing.TB
 	failed bool
@@ -43,8 +43,8 @@ func (f *failing) Helper()               {}
 func (f *failing) Errorf(string, ...any) { f.failed = true }
 func (f *failing) FailNow()              {}
 
-func TestASlowAnswerIsAFault(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) { // on a machine that is free
+func TestASlowAnswerFailsOnAnIdleMachine(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) { // virtual time loses no time, like an idle machine
 		watch := stopwatch.Start(t)
 		<-time.After(time.Second)
 		verdict := &failing{TB: t}

@@ -1,5 +1,5 @@
-// Package testcert makes certificates for tests: a CA, and pairs that it signs. Tests of any package may
-// import it. Its certificates are valid for 127.0.0.1 and localhost.
+// Package testcert makes certificates for tests: a CA, and certificates with keys that the CA signs. The certificates are
+// valid for 127.0.0.1 and localhost. Tests of any package may import it.
 package testcert
 
 import (
@@ -45,8 +45,8 @@ func NewCA(t testing.TB) *CA {
 	return &CA{PEM: pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: der}), cert: cert, key: key}
 }
 
-// Pair returns a certificate for 127.0.0.1 and for clients. The serial number and the end of its time
-// tell certificates apart.
+// Pair returns a certificate for servers at 127.0.0.1 and for clients. Tests tell certificates apart by serial number and
+// end of validity.
 func (ca *CA) Pair(t testing.TB, serial int64, subject pkix.Name, notAfter time.Time) Pair {
 	t.Helper()
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)

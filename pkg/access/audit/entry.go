@@ -36,31 +36,34 @@ const (
 	RetryInbox           = "inbox.retry"
 	DiscardInbox         = "inbox.discard"
 	RevokeToken          = "token.revoke"
+	CreateToken          = "token.create"
+	GiveGrant            = "grant.give"
+	RevokeGrant          = "grant.revoke"
 )
 
-// Session is the address of a change that was made in a session of the database. Its subject is the role.
+// Session is the address of a change that was made in a session of the database. The subject of the change is the role.
 const Session = "sql"
 
 // OK is the result of a request that succeeded.
 const OK = "ok"
 
-// canceled is the result of a request whose client left before its end.
+// canceled is the result of a request whose client disconnected before the end of the request.
 const canceled = "canceled"
 
 var sqlWrite = sql.Query("access/audit/write")
 
-// Target is what a request changes. A field that does not apply is empty.
+// Target names the object that a request changes. A field that does not apply is empty.
 type Target struct {
 	Queue, Partition, Group, TransactionID string
 }
 
-// Parameters are the parameters of a request that matter, by their names on the wire.
+// Parameters are the relevant parameters of a request, by their names in the request.
 type Parameters map[string]any
 
-// Counts say what was changed, for example {"cursors": 3}.
+// Counts has the number of changed objects of each kind, for example {"cursors": 3}.
 type Counts map[string]int64
 
-// Entry is the row of one request. The request and what it calls use it one after the other.
+// Entry is the row of one request. It is not safe for concurrent use.
 type Entry struct {
 	ID queue.ID
 	// Subject and TokenID are empty without authentication.
@@ -74,13 +77,13 @@ type Entry struct {
 	begun, written bool
 }
 
-// Texts makes texts and JSON storable; see postgres.Pool.
+// Texts replaces the characters that the encoding of the database does not have; see postgres.Pool.
 type Texts interface {
 	Storable(ctx context.Context, text string) string
 	StorableJSON(ctx context.Context, value []byte) []byte
 }
 
-// New returns the entry of a request. Its principal is the one of ctx. Nil texts: the database has the encoding UTF8.
+// New returns the entry of a request. ctx has the principal. texts is nil if the database has the encoding UTF8.
 func New(ctx context.Context, texts Texts, action, address, requestID string) *Entry {
 	e := &Entry{ID: queue.NewID(), Address: address, RequestID: requestID, Action: action, texts: texts, parameters: json.RawMessage("{}")}
 	if who := identity.From(ctx); who != nil {
@@ -92,14 +95,14 @@ func New(ctx context.Context, texts Texts, action, address, requestID string) *E
 	return e
 }
 
-// storable replaces what no database of Postgres can store in a text.
+// storable replaces NUL and invalid UTF-8, which Postgres cannot store in a text.
 func storable(s string) string {
 	return strings.ReplaceAll(strings.ToValidUTF8(s, "\uFFFD"), "\x00", "\uFFFD")
 }
 
 type key struct{}
 
-// With returns a context with an entry.
+// With returns a copy of ctx that has an entry.
 func With(ctx context.Context, e *Entry) context.Context { return context.WithValue(ctx, key{}, e) }
 
 // From returns the entry of a context, or nil if it has none.
@@ -108,15 +111,15 @@ func From(ctx context.Context) *Entry {
 	return e
 }
 
-// Begin says that the request of ctx is valid, and what it will change. A request that ends before
-// Begin has no row.
+// Begin records that the request of ctx is valid, what it will change, and its parameters. If a request
+// ends before Begin, it gets no row.
 func Begin(ctx context.Context, t Target, p Parameters) {
 	e := From(ctx)
 	if e == nil {
 		return
 	}
 	e.Target, e.begun = t, true
-	if text, err := json.Marshal(p); err == nil && len(p) > 0 { // the values of handlers always have JSON
+	if text, err := json.Marshal(p); err == nil && len(p) > 0 { // handlers pass only values that can be encoded
 		e.parameters = text
 		if e.texts != nil {
 			e.parameters = e.texts.StorableJSON(ctx, text)
@@ -124,7 +127,7 @@ func Begin(ctx context.Context, t Target, p Parameters) {
 	}
 }
 
-// Locate names the queue and the partition of a request that named only the id of the partition.
+// Locate sets the queue and the partition of the target. It is for requests that have only the id of the partition.
 func Locate(ctx context.Context, queueName, partition string) {
 	if e := From(ctx); e != nil {
 		e.Target.Queue, e.Target.Partition = queueName, partition
@@ -137,8 +140,8 @@ type Execer interface {
 }
 
 // Write writes the row of the request of ctx in the transaction of the change. counts are the totals of
-// the request, with this transaction. The caller must return its error, so that the change is rolled
-// back. Without an entry it does nothing.
+// the request, including this transaction. If Write returns an error, the caller must roll back the
+// change. Without an entry in ctx, Write does nothing.
 func Write(ctx context.Context, tx Execer, counts Counts) error {
 	e := From(ctx)
 	if e == nil {
@@ -150,15 +153,15 @@ func Write(ctx context.Context, tx Execer, counts Counts) error {
 	return err
 }
 
-// MarkWritten says that the caller has committed the row itself, with Statement.
+// MarkWritten records that the caller has committed the row itself, with Statement.
 func (e *Entry) MarkWritten() { e.written = true }
 
-// Statement returns the statement that writes the row, and its arguments. nil counts keep the counts of
-// a row that is written already.
+// Statement returns the statement that writes the row, and its arguments. If counts is nil, a row that
+// exists keeps its counts.
 func (e *Entry) Statement(result string, counts Counts) (statement string, args []any) {
 	var total *string
 	if counts != nil {
-		text, _ := json.Marshal(counts) // numbers always have JSON
+		text, _ := json.Marshal(counts) // a map of numbers can always be encoded
 		all := string(text)
 		total = &all
 	}

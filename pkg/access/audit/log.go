@@ -15,10 +15,10 @@ import (
 	"github.com/belfry-mq/belfry/sql"
 )
 
-// finishTimeout bounds how long the answer to a failed request waits for its row.
+// finishTimeout limits how long an answer waits until Finish has written the row.
 const finishTimeout = 2 * time.Second
 
-// maxRetention keeps the instant that long ago within the range of timestamptz.
+// maxRetention is the largest Retention: now minus maxRetention must be within the range of timestamptz.
 const maxRetention = 36500 * 24 * time.Hour
 
 var sqlList = sql.Query("access/audit/list")
@@ -49,17 +49,17 @@ type Log struct {
 // NewLog returns a Log on pool.
 func NewLog(pool *postgres.Pool, log *zap.Logger) *Log { return &Log{pool: pool, log: log} }
 
-// Filter selects rows. A field that is nil or zero selects all.
+// Filter selects rows. A field that is nil or zero selects all rows.
 type Filter struct {
 	Action, Queue, Group, Subject *string
-	// From and To bound the instant, both inclusive.
+	// From and To are the first and the last instant, both inclusive.
 	From, To time.Time
 	// Allowed are patterns of names of queues, as in belfry.matches. Nil selects all. A row without a
 	// queue matches no pattern.
 	Allowed []string
 }
 
-// Key is the sort key of a row. A page begins after a key. The zero Key is the beginning.
+// Key is the sort key of a row. A page begins after a key. The zero Key selects the first page.
 type Key struct {
 	At time.Time
 	ID queue.ID
@@ -91,8 +91,9 @@ func readRow(row pgx.CollectableRow) (r Row, err error) {
 	return r, err
 }
 
-// Finish writes the row of a request that ended with result, unless the change wrote it. It waits at
-// most two seconds. If it fails, it logs the row.
+// Finish writes or completes the row of a request that ended with result. If the request succeeded and
+// its change wrote the row, Finish does nothing. It waits at most two seconds. If the write fails,
+// Finish logs the row.
 func (l *Log) Finish(ctx context.Context, e *Entry, result string) {
 	if !e.Unfinished(result) {
 		return

@@ -28,7 +28,7 @@ func openPool(t *testing.T) *postgres.Pool {
 	return pool
 }
 
-// The counts of a request that failed after some of its transactions are the counts that were committed.
+// If a request fails after some of its transactions, the row has the committed counts.
 func TestFinishKeepsTheCommittedCounts(t *testing.T) {
 	t.Parallel()
 	pool := openPool(t)
@@ -37,7 +37,7 @@ func TestFinishKeepsTheCommittedCounts(t *testing.T) {
 	ctx := identity.With(t.Context(), &identity.Principal{Subject: "anna", TokenID: "t1"})
 	begin := func() *audit.Entry { return audit.New(ctx, pool, audit.SeekGroup, "10.1.2.3", "r1") }
 
-	log.Finish(ctx, begin(), "not_found") // not begun
+	log.Finish(ctx, begin(), "not_found") // without a call of Begin
 	invalid := begin()
 	audit.Begin(audit.With(ctx, invalid), audit.Target{Queue: "q"}, nil)
 	log.Finish(ctx, invalid, "invalid")
@@ -65,18 +65,18 @@ func TestFinishKeepsTheCommittedCounts(t *testing.T) {
 	require.NoError(t, err)
 	require.Empty(t, rows)
 
-	require.NoError(t, audit.Write(ctx, nil, audit.Counts{}), "the request of a client writes nothing")
+	require.NoError(t, audit.Write(ctx, nil, audit.Counts{}), "a request without an entry writes no row")
 
 	pool.Close()
 	require.Empty(t, logs.All())
 	lost := begin()
 	audit.Begin(audit.With(ctx, lost), audit.Target{Queue: "q"}, nil)
 	log.Finish(ctx, lost, "unavailable")
-	require.Len(t, logs.FilterField(zap.String("subject", "anna")).All(), 1, "a row that was not written is logged")
+	require.Len(t, logs.FilterField(zap.String("subject", "anna")).All(), 1, "a row that could not be written is logged")
 }
 
-// A list reads by the index of its first filter, and a page costs the same wherever it is.
-func TestListsReadByIndex(t *testing.T) {
+// A list uses the index of its first filter. Every page of a list has the same cost.
+func TestListsUseIndexes(t *testing.T) {
 	t.Parallel()
 	pool := openPool(t)
 	insert := func(which string) string {
@@ -105,7 +105,7 @@ func TestListsReadByIndex(t *testing.T) {
 	}
 }
 
-// reads returns how many blocks a statement reads with the plan that a server uses.
+// reads returns how many blocks a prepared statement reads. A server prepares the statement too.
 func reads(t *testing.T, pool *postgres.Pool, query, args string) int {
 	t.Helper()
 	conn, err := pool.Acquire(t.Context())

@@ -1,8 +1,8 @@
-// Package certificate serves TLS with a certificate, a key and, for client certificates, a CA from
-// files. It reads the files again when they change.
+// Package certificate provides the TLS settings of a server from files: a certificate, a key and, for
+// client certificates, a CA. It reads the files again when they change.
 //
-// Each handshake uses a certificate and a key that fit. If the changed files cannot be used, it logs that once, and
-// uses the previous ones.
+// A handshake never uses a certificate with the key of another certificate. If changed files cannot be used, the package logs
+// an error once and continues with the previous files.
 package certificate
 
 import (
@@ -19,7 +19,7 @@ import (
 	"go.uber.org/zap"
 )
 
-// checkInterval is the least time between two looks at the files.
+// checkInterval is the minimum time between two reads of the files.
 const checkInterval = 2 * time.Second
 
 // Files are the paths of PEM files.
@@ -28,14 +28,13 @@ type Files struct {
 	Cert string
 	// Key has the private key of Cert.
 	Key string
-	// ClientCA has the CAs that sign client certificates. Empty: clients need none.
+	// ClientCA has the CAs that sign client certificates. If it is empty, clients need no certificate.
 	ClientCA string
-	// ClientOptional also serves clients without a certificate.
+	// ClientOptional means that clients without a certificate are served too.
 	ClientOptional bool
 }
 
-// Source gives each handshake the present certificate. Its methods may be called from several
-// goroutines.
+// Source gives each handshake the current certificate. It is safe for concurrent use.
 type Source struct {
 	files Files
 	now   func() time.Time
@@ -43,14 +42,14 @@ type Source struct {
 
 	mu      sync.Mutex
 	checked time.Time   // when the files were read, under mu
-	seen    [3][]byte   // what was read then, under mu
-	failure string      // why it could not be used, or empty, under mu
+	seen    [3][]byte   // the content of the files at that time, under mu
+	failure string      // why the content could not be used, or empty, under mu
 	config  *tls.Config // under mu; never changed, only replaced
-	expires time.Time   // when config expires, under mu
+	expires time.Time   // when the certificate of config expires, under mu
 }
 
-// Open reads the files. An error names the file that cannot be used. A certificate that has expired is
-// only logged: clients may accept it, and a server that does not start serves none of them.
+// Open reads the files. An error names the file that cannot be used. An expired certificate is not an error,
+// because some clients may accept it. Open only logs a warning.
 func Open(files Files, now func() time.Time, log *zap.Logger) (*Source, error) {
 	s := &Source{files: files, now: now, log: log, checked: now()}
 	content, err := s.read()
@@ -67,7 +66,7 @@ func Open(files Files, now func() time.Time, log *zap.Logger) (*Source, error) {
 	return s, nil
 }
 
-// Config returns the settings of a server. Each handshake gets the present certificate.
+// Config returns the TLS settings of a server. Each handshake gets the current certificate.
 func (s *Source) Config() *tls.Config {
 	return &tls.Config{
 		MinVersion: tls.VersionTLS12,
@@ -78,13 +77,13 @@ func (s *Source) Config() *tls.Config {
 	}
 }
 
-// Expires returns when the present certificate expires, or the first of its chain.
+// Expires returns when the first certificate of the current chain expires.
 func (s *Source) Expires() time.Time {
 	_, expires := s.present()
 	return expires
 }
 
-// present reads the files again if the last look is old.
+// present returns the current settings and when they expire. It reads the files again if the last read is older than checkInterval.
 func (s *Source) present() (*tls.Config, time.Time) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -99,7 +98,7 @@ func (s *Source) present() (*tls.Config, time.Time) {
 func (s *Source) reload() {
 	content, err := s.read()
 	if err == nil && slices.EqualFunc(content[:], s.seen[:], bytes.Equal) {
-		s.failure = "" // a file that could not be read is back
+		s.failure = "" // the files have their previous content again
 		return
 	}
 	var config *tls.Config
@@ -109,10 +108,10 @@ func (s *Source) reload() {
 		config, expires, err = s.parse(content)
 	}
 	if err != nil {
-		// While a pair is replaced, its two files do not fit for a moment. So a failure is logged again
-		// only if it is another one.
+		// While an operator replaces the two files, the key is not the key of the certificate for a short time.
+		// So the same failure is logged only once.
 		if s.failure != err.Error() {
-			s.log.Error("the changed TLS files cannot be used; the previous ones stay in use", zap.Error(err), zap.Time("expires", s.expires))
+			s.log.Error("the changed TLS files cannot be used; the server continues with the previous files", zap.Error(err), zap.Time("expires", s.expires))
 		}
 		s.failure = err.Error()
 		return
@@ -136,7 +135,7 @@ func (s *Source) read() (content [3][]byte, err error) {
 	return content, nil
 }
 
-// parse returns the settings of a handshake and when its certificate expires.
+// parse returns the settings of a handshake, and when the first certificate of the chain expires.
 func (s *Source) parse(content [3][]byte) (*tls.Config, time.Time, error) {
 	pair, err := tls.X509KeyPair(content[0], content[1])
 	if err != nil {
@@ -155,7 +154,7 @@ func (s *Source) parse(content [3][]byte) (*tls.Config, time.Time, error) {
 		if s.files.ClientOptional {
 			config.ClientAuth = tls.VerifyClientCertIfGiven
 		}
-		// A session that is resumed would skip the check of a client certificate.
+		// A resumed session would skip the check of the client certificate.
 		config.SessionTicketsDisabled = true
 	}
 	expires, err := firstExpiry(pair)

@@ -52,7 +52,7 @@ func (f *fixture) open() (*certificate.Source, error) {
 	return certificate.Open(f.files, func() time.Time { return f.time }, f.log)
 }
 
-// serial returns the serial number of the certificate that a handshake gets.
+// serial returns the serial number of the certificate that a handshake uses.
 func (f *fixture) serial(s *certificate.Source) int64 {
 	f.t.Helper()
 	config, err := s.Config().GetConfigForClient(&tls.ClientHelloInfo{})
@@ -97,15 +97,15 @@ func TestChangedFilesAreUsed(t *testing.T) {
 	require.EqualValues(t, 2, f.serial(s))
 	require.Equal(t, 1, f.logs.FilterMessageSnippet("were read again").Len())
 
-	f.write(first.Cert, second.Key) // does not fit
+	f.write(first.Cert, second.Key) // the key is not the key of this certificate
 	for range 3 {
 		f.time = f.time.Add(2 * time.Second)
-		require.EqualValues(t, 2, f.serial(s), "the files before stay in use")
+		require.EqualValues(t, 2, f.serial(s), "the previous files stay in use")
 	}
 	require.Equal(t, 1, f.logs.FilterLevelExact(zap.ErrorLevel).Len(), "one failure is logged once")
 	f.write(first.Cert, first.Key)
 	f.time = f.time.Add(2 * time.Second)
-	require.WithinDuration(t, f.time.Add(time.Hour), s.Expires(), time.Minute, "a reader of the metric sees the change too")
+	require.WithinDuration(t, f.time.Add(time.Hour), s.Expires(), time.Minute, "Expires reads the changed files too")
 	require.EqualValues(t, 1, f.serial(s))
 }
 

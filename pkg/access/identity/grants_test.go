@@ -16,7 +16,7 @@ func parse(t *testing.T, claim string) (*identity.Grants, error) {
 	return identity.ParseGrants(decoded)
 }
 
-// Each list allows what it names and nothing else, and a list that is missing allows nothing.
+// Each list allows only the queues and groups that it names. A missing list allows nothing.
 func TestGrantsAllowWhatTheyName(t *testing.T) {
 	t.Parallel()
 	g, err := parse(t, `{"read": ["r.*"], "push": ["p"], "consume": ["c.*:g*", "d", "a:b:*"], "admin": ["x.*"]}`)
@@ -35,7 +35,7 @@ func TestGrantsAllowWhatTheyName(t *testing.T) {
 	nothing, err := parse(t, `{}`)
 	require.NoError(t, err)
 	require.False(t, nothing.MayRead("r") || nothing.MayPush("r") || nothing.MayConsume("r", "g") || nothing.MayAdminister("r"))
-	require.NotNil(t, nothing.Readable(), "nil would be every queue")
+	require.NotNil(t, nothing.Readable(), "nil would mean every queue")
 	require.NotNil(t, nothing.Consumable("g"))
 	require.NotNil(t, nothing.Administrable())
 
@@ -44,7 +44,7 @@ func TestGrantsAllowWhatTheyName(t *testing.T) {
 	require.Nil(t, unlimited.Readable())
 }
 
-func TestAClaimThatCannotBeReadIsAnError(t *testing.T) {
+func TestAnInvalidClaimIsAnError(t *testing.T) {
 	t.Parallel()
 	for _, claim := range []string{
 		`null`, `[]`, `"a.*"`, `{"push": "a"}`, `{"push": [1]}`, `{"push": null}`, `{"Push": ["a"]}`, `{"push": [""]}`, `{"consume": ["a:"]}`,
@@ -55,7 +55,7 @@ func TestAClaimThatCannotBeReadIsAnError(t *testing.T) {
 	}
 }
 
-// What is read from a claim is written as a claim that allows the same.
+// If grants are read from a claim and written as a claim, the new claim allows the same.
 func FuzzParseGrants(f *testing.F) {
 	f.Add(`{"read": ["*"], "push": ["a"], "consume": ["a:b"], "admin": ["a*b*"]}`, "a", "b")
 	f.Fuzz(func(t *testing.T, claim, name, group string) {

@@ -1,7 +1,7 @@
-// Package identity names who makes a request.
+// Package identity describes who makes a request.
 //
-// A request has a principal when it was authenticated: by a token or by a client certificate. Without
-// authentication (auth.enabled is false) no request has one, and every request may do everything.
+// A request that was authenticated by a token or by a client certificate has a principal. Without
+// authentication (auth.enabled is false), requests have no principal, and every request may do everything.
 package identity
 
 import (
@@ -20,13 +20,13 @@ type Role int
 
 // The roles.
 const (
-	NoRole    Role = iota // nothing that is protected
+	NoRole    Role = iota // use only what every token may use
 	ReadOnly              // see queues, groups and messages
 	ReadWrite             // push, consume, configure
 	Admin                 // delete queues and groups, and everything else
 )
 
-// String returns the name of the role in a token, if the token claims have their default names.
+// String returns the default name of the role in tokens.
 func (r Role) String() string {
 	switch r {
 	case ReadOnly:
@@ -50,27 +50,27 @@ func RoleNamed(name string) (role Role, ok bool) {
 	return NoRole, false
 }
 
-// Principal is who makes a request. It must not be changed.
+// Principal is the sender of a request. Do not change it after it was created.
 type Principal struct {
 	// Subject is the subject of the token (sub) or of the certificate. It may be empty.
 	Subject string
 	// TokenID is the id of the token (jti), or empty.
 	TokenID string
 	Role    Role
-	// Grants limit the role to queues and groups. Nil: they do not.
+	// Grants limit the role to queues and groups. Nil means no limit.
 	Grants *Grants
-	// ExpiresAt is when the token ends; zero: it does not.
+	// ExpiresAt is when the token expires. Zero means never.
 	ExpiresAt time.Time
-	// EndsAt is when the rights end, if nothing ends them earlier; zero: they do not. It may be later than
-	// ExpiresAt, because the clocks of servers differ.
+	// EndsAt is the latest end of the rights. Zero means that they do not end by time. It may be later than
+	// ExpiresAt, because the server tolerates clocks that differ (auth.clock_skew).
 	EndsAt time.Time
-	// Check returns an error if the rights have ended. It does not block. Nil: they do not end.
+	// Check returns an error if the rights have ended. It does not block. Nil means that the rights do not end.
 	Check func() error
 }
 
 type key struct{}
 
-// With returns a context with a principal.
+// With returns a copy of ctx that has a principal.
 func With(ctx context.Context, p *Principal) context.Context { return context.WithValue(ctx, key{}, p) }
 
 // From returns the principal of a context, or nil if it has none.
@@ -79,8 +79,8 @@ func From(ctx context.Context) *Principal {
 	return p
 }
 
-// Valid returns an error if the rights of the principal of a context have ended. Without a principal they do
-// not end. It does not block.
+// Valid returns an error if the rights of the principal of a context have ended. Without a principal it
+// returns nil. It does not block.
 func Valid(ctx context.Context) error {
 	if p := From(ctx); p != nil && p.Check != nil {
 		return p.Check()
@@ -96,11 +96,11 @@ func Subject(ctx context.Context) string {
 	return ""
 }
 
-// maxText is the most bytes of a subject and of the id of a token.
+// maxText is the maximum number of bytes of a subject and of a token id.
 const maxText = 512
 
-// Printable reports whether a subject or the id of a token can be stored and logged: it is short, UTF-8,
-// and has no control characters.
+// Printable reports whether a subject or a token id can be stored and logged. It must have at most maxText
+// bytes, be UTF-8 and have no control characters.
 func Printable(text string) bool {
 	return len(text) <= maxText && utf8.ValidString(text) && !strings.ContainsFunc(text, unicode.IsControl)
 }
@@ -108,27 +108,28 @@ func Printable(text string) bool {
 // anyText is the pattern that matches every name.
 const anyText = "*"
 
-// maxPatterns is the most patterns of one list of a claim.
+// maxPatterns is the maximum number of patterns in one list of a claim.
 const maxPatterns = 100
 
-// Grants limit a principal to queues and groups. A nil *Grants does not limit. It must not be changed.
+// Grants limit a principal to queues and groups. A nil *Grants means no limit. Do not change Grants after
+// they were created.
 //
-// A limit is a list of patterns. In a pattern * matches any run of characters, also an empty one, and
-// every other character matches itself, as in the SQL function belfry.matches. A queue that does not
-// exist yet has a name too, so a grant is checked without a look at the database.
+// Each field is a list of patterns. In a pattern, * matches any number of characters, including none.
+// Every other character matches itself, as in the SQL function belfry.matches. Grants are checked by the
+// name of a queue, without a query. So they also work for queues that do not exist yet.
 type Grants struct {
 	// Read: see these queues, with their messages and groups.
 	Read []string `json:"read,omitempty"`
 	// Push: push to these queues.
 	Push []string `json:"push,omitempty"`
-	// Consume: pop, acknowledge, and change a group in other ways. QUEUE:GROUP is a pattern of a queue
-	// and one of a group, divided at the last colon. QUEUE alone is for every group.
+	// Consume: pop, acknowledge, and change a group in other ways. An element is QUEUE:GROUP: a pattern for
+	// the queue and a pattern for the group, separated by the last colon. QUEUE alone means every group.
 	Consume []string `json:"consume,omitempty"`
-	// Admin: all of this for every group, and configure and delete.
+	// Admin: all of the above for every group, and configure and delete.
 	Admin []string `json:"admin,omitempty"`
 }
 
-// GrantsOf returns the grants of the principal of a context. Without a principal they are nil.
+// GrantsOf returns the grants of the principal of a context. Without a principal it returns nil.
 func GrantsOf(ctx context.Context) *Grants {
 	if p := From(ctx); p != nil {
 		return p.Grants
@@ -137,7 +138,7 @@ func GrantsOf(ctx context.Context) *Grants {
 }
 
 // ParseGrants reads a claim: an object with the lists of Grants, as encoding/json decodes it into any.
-// An unknown member is an error, because it may be a misspelled limit.
+// An unknown member is an error, because it may be the misspelled name of a list.
 func ParseGrants(claim any) (*Grants, error) {
 	members, ok := claim.(map[string]any)
 	if !ok {
@@ -165,7 +166,7 @@ func ParseGrants(claim any) (*Grants, error) {
 	return g, g.Check()
 }
 
-// Check returns an error for a list that is too long, and for a text that no name can match.
+// Check returns an error if a list is too long or an element is not a valid pattern.
 func (g *Grants) Check() error {
 	for name, list := range map[string][]string{"read": g.Read, "push": g.Push, "consume": g.Consume, "admin": g.Admin} {
 		if len(list) > maxPatterns {
@@ -173,14 +174,14 @@ func (g *Grants) Check() error {
 		}
 		for _, text := range list {
 			if queuePattern, group := divide(text); queuePattern == "" || group == "" || !utf8.ValidString(text) || strings.ContainsRune(text, 0) {
-				return fmt.Errorf("%q in %s is no pattern", text, name)
+				return fmt.Errorf("%q in %s is not a pattern", text, name)
 			}
 		}
 	}
 	return nil
 }
 
-// divide returns the two patterns of an element of Consume.
+// divide returns the patterns for the queue and for the group of an element of Consume.
 func divide(text string) (queuePattern, group string) {
 	if at := strings.LastIndexByte(text, ':'); at >= 0 {
 		return text[:at], text[at+1:]
@@ -188,27 +189,27 @@ func divide(text string) (queuePattern, group string) {
 	return text, anyText
 }
 
-// MayRead reports whether the grants allow to see a queue.
+// MayRead reports whether the grants allow reading a queue.
 func (g *Grants) MayRead(queueName string) bool {
 	return g == nil || matchesAny(queueName, g.Read) || matchesAny(queueName, g.Admin)
 }
 
-// MayPush reports whether the grants allow to push to a queue.
+// MayPush reports whether the grants allow pushes to a queue.
 func (g *Grants) MayPush(queueName string) bool {
 	return g == nil || matchesAny(queueName, g.Push) || matchesAny(queueName, g.Admin)
 }
 
-// MayConsume reports whether the grants allow to consume a queue as a group.
+// MayConsume reports whether the grants allow consuming a queue as a group.
 func (g *Grants) MayConsume(queueName, group string) bool {
 	return g == nil || matchesAny(queueName, g.Consumable(group))
 }
 
-// MayAdminister reports whether the grants allow to configure and delete a queue.
+// MayAdminister reports whether the grants allow configuring and deleting a queue.
 func (g *Grants) MayAdminister(queueName string) bool {
 	return g == nil || matchesAny(queueName, g.Admin)
 }
 
-// Readable returns patterns of the queues that the grants allow to see. Nil: every queue.
+// Readable returns the patterns of the queues that MayRead allows. Nil means every queue.
 func (g *Grants) Readable() []string {
 	if g == nil {
 		return nil
@@ -216,7 +217,7 @@ func (g *Grants) Readable() []string {
 	return append(append([]string{}, g.Read...), g.Admin...)
 }
 
-// Consumable returns patterns of the queues that the grants allow to consume as a group. Nil: every queue.
+// Consumable returns the patterns of the queues that MayConsume allows for a group. Nil means every queue.
 func (g *Grants) Consumable(group string) []string {
 	if g == nil {
 		return nil
@@ -230,8 +231,7 @@ func (g *Grants) Consumable(group string) []string {
 	return patterns
 }
 
-// Administrable returns patterns of the queues that the grants allow to configure and delete. Nil: every
-// queue.
+// Administrable returns the patterns of the queues that MayAdminister allows. Nil means every queue.
 func (g *Grants) Administrable() []string {
 	if g == nil {
 		return nil

@@ -24,28 +24,29 @@ import (
 )
 
 const (
-	// minRSA is the least length of an RSA key in bits; RFC 7518, section 3.3.
+	// minRSA is the minimum length of an RSA key in bits. RFC 7518, section 3.3, requires it.
 	minRSA = 2048
-	// unknownKeyInterval is the least time between two fetches because of unknown key ids.
+	// unknownKeyInterval is the minimum time between two fetches because of unknown key ids.
 	unknownKeyInterval = 10 * time.Second
-	// unknownKeyWait is less than that: a token does not wait until another fetch is allowed.
+	// unknownKeyWait limits how long a token waits until another fetch is allowed. It is shorter than
+	// unknownKeyInterval, so most tokens are refused at once.
 	unknownKeyWait = time.Second
-	// maxKeysBytes bounds an answer of auth.jwks_url.
+	// maxKeysBytes limits an answer of auth.jwks_url.
 	maxKeysBytes = 1 << 20
 )
 
-// errNoKeys: the keys of the identity provider were never fetched.
+// errNoKeys means that the keys of the identity provider were never fetched.
 var errNoKeys = errors.New("the keys of auth.jwks_url were not fetched yet")
 
 // keys are the keys that verify tokens.
 type keys struct {
 	secrets [][]byte
-	public  crypto.PublicKey // of auth.public_key, or nil
-	fetched keyfunc.Keyfunc  // of auth.jwks_url, or nil
+	public  crypto.PublicKey // the key in auth.public_key, or nil
+	fetched keyfunc.Keyfunc  // the keys from auth.jwks_url, or nil
 }
 
-// newKeys returns the keys of a configuration. It fetches those of auth.jwks_url until ctx ends, and
-// blocks for the first fetch, at most auth.jwks_timeout.
+// newKeys returns the keys of a configuration. It fetches the keys of auth.jwks_url regularly until ctx
+// ends. It blocks until the first fetch ends, at most for auth.jwks_timeout.
 func newKeys(ctx context.Context, cfg Config, log *zap.Logger) (k keys, err error) {
 	for _, secret := range []string{cfg.Secret.Reveal(), cfg.PreviousSecret.Reveal()} {
 		if secret != "" {
@@ -73,7 +74,7 @@ func newKeys(ctx context.Context, cfg Config, log *zap.Logger) (k keys, err erro
 	return k, nil
 }
 
-// verifying are the uses of keys that verify tokens: RFC 7517, section 4.2. A key need not say its use.
+// verifying has the values of "use" (RFC 7517, section 4.2) of keys that may verify tokens. "use" is optional.
 var verifying = []jwkset.USE{jwkset.UseSig, ""}
 
 // boundedAnswers ends the body of each answer with an error after maxKeysBytes.
@@ -105,7 +106,7 @@ func (k *keys) algorithms(cfg Config) []string {
 	return all
 }
 
-// of returns the keys that may have signed a token of an accepted algorithm. A key serves one algorithm.
+// of returns the keys that can verify a token. The algorithm of the token must be an accepted algorithm.
 func (k *keys) of(ctx context.Context, t *jwt.Token) (any, error) {
 	algorithm := t.Method.Alg()
 	switch {
@@ -137,7 +138,7 @@ func (k *keys) of(ctx context.Context, t *jwt.Token) (any, error) {
 	}
 }
 
-// anyFetched returns all fetched keys for an algorithm, for tokens that name no key.
+// anyFetched returns all fetched keys for an algorithm. It is for tokens without a key id.
 func (k *keys) anyFetched(ctx context.Context, algorithm string) (set jwt.VerificationKeySet, err error) {
 	all, err := k.fetched.Storage().KeyReadAll(ctx)
 	if err != nil {
@@ -163,7 +164,7 @@ func (k *keys) empty(ctx context.Context) bool {
 	return err == nil && len(all) == 0
 }
 
-// algorithmOf returns the algorithm that a public key verifies, or an empty string.
+// algorithmOf returns the algorithm that a public key verifies. It returns "" if the key cannot be used.
 func algorithmOf(key any) string {
 	switch key := key.(type) {
 	case *rsa.PublicKey:
@@ -202,7 +203,7 @@ func (c Config) publicKey() (crypto.PublicKey, error) {
 			key = certificate.PublicKey
 		}
 	default:
-		return nil, fmt.Errorf("auth.public_key is a %s: it must be a PUBLIC KEY, an RSA PUBLIC KEY or a CERTIFICATE", strings.ToLower(block.Type))
+		return nil, fmt.Errorf("auth.public_key has the PEM type %s: it must be a PUBLIC KEY, an RSA PUBLIC KEY or a CERTIFICATE", strings.ToLower(block.Type))
 	}
 	if err != nil {
 		return nil, fmt.Errorf("auth.public_key cannot be read: %w", err)

@@ -75,15 +75,15 @@ func verify(t *testing.T, v *token.Verifier, key *rsa.PrivateKey, header ...stri
 	return err
 }
 
-// A new key is fetched when a token names it, once for many such tokens. A withdrawn one is refused
-// within the refresh interval, also for a token that was accepted before.
+// When a token names a new key, the verifier fetches the keys, once for many tokens. If the provider withdraws
+// a key, its tokens are refused within the refresh interval, including tokens that were accepted before.
 func TestKeysOfAProviderRotate(t *testing.T) {
 	t.Parallel()
 	k := keyring()
 	p := newProvider(t, map[string]*rsa.PublicKey{"one": &k.rsa.PublicKey})
 	v := verifier(t, p.config(time.Hour))
 	require.NoError(t, verify(t, v, k.rsa, "kid", "one"))
-	require.NoError(t, verify(t, v, k.rsa), "a token may name no key")
+	require.NoError(t, verify(t, v, k.rsa), "a token without a key id is accepted")
 	require.ErrorContains(t, verify(t, v, k.otherRSA, "kid", "one"), "Invalid token signature")
 
 	p.keys.Store(&map[string]*rsa.PublicKey{"one": &k.rsa.PublicKey, "two": &k.otherRSA.PublicKey, "small": &k.smallRSA.PublicKey})
@@ -106,8 +106,8 @@ func TestKeysOfAProviderRotate(t *testing.T) {
 	watch.Within(t, interval+interval/2, "a withdrawn key is refused")
 }
 
-// A provider that does not answer opens nothing and takes nothing away.
-func TestAProviderThatFails(t *testing.T) {
+// While a provider does not answer, no new token is accepted without a key, and known keys stay valid.
+func TestKnownKeysStayValidWhileTheProviderFails(t *testing.T) {
 	t.Parallel()
 	k := keyring()
 	p := newProvider(t, map[string]*rsa.PublicKey{"one": &k.rsa.PublicKey})
@@ -124,7 +124,7 @@ func TestAProviderThatFails(t *testing.T) {
 	require.ErrorContains(t, verify(t, v, k.rsa, "kid", "two"), "Invalid token signature")
 }
 
-// A key for encryption verifies no token, and an answer has at most 1 MiB.
+// A key for encryption does not verify tokens. An answer above 1 MiB is refused.
 func TestKeysThatDoNotVerify(t *testing.T) {
 	t.Parallel()
 	key, err := rsa.GenerateKey(rand.Reader, 2048)

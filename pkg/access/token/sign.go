@@ -17,15 +17,15 @@ import (
 	"github.com/belfry-mq/belfry/pkg/queue"
 )
 
-// Request is what a new token says.
+// Request describes a new token.
 type Request struct {
 	Subject string
 	Role    identity.Role
-	// Grants limit the role to queues and groups. Nil: they do not.
+	// Grants limit the role to queues and groups. Nil means no limit.
 	Grants *identity.Grants
-	// Lifetime is how long the token is valid. 0: it does not end.
+	// Lifetime is how long the token is valid. 0 means that it does not expire.
 	Lifetime time.Duration
-	// KeyID names the key for a verifier with several keys. It may be empty.
+	// KeyID is the id of the key, for a verifier with several keys. It may be empty.
 	KeyID string
 }
 
@@ -35,7 +35,7 @@ type SigningKey struct {
 	key    any
 }
 
-// SecretKey returns the key of HS256.
+// SecretKey returns the key that signs with HS256 and a shared secret.
 func SecretKey(secret string) SigningKey { return SigningKey{jwt.SigningMethodHS256, []byte(secret)} }
 
 // ParseSigningKey reads a private key: PEM with an RSA, ECDSA P-256 or Ed25519 key. Errors do not contain
@@ -55,7 +55,7 @@ func ParseSigningKey(text []byte) (SigningKey, error) {
 	case "EC PRIVATE KEY":
 		key, err = x509.ParseECPrivateKey(block.Bytes)
 	default:
-		return SigningKey{}, fmt.Errorf("the signing key is %q: it must be a PRIVATE KEY", block.Type)
+		return SigningKey{}, fmt.Errorf("the signing key has the PEM type %q: it must be a PRIVATE KEY", block.Type)
 	}
 	if err != nil {
 		return SigningKey{}, errors.New("the signing key cannot be read: it must not have a password")
@@ -118,13 +118,13 @@ func Sign(cfg Config, r Request, key SigningKey) (string, error) {
 	return text, nil
 }
 
-// Content is what a token says. It is not verified.
+// Content has the header and the claims of a token. They are not verified.
 type Content struct {
 	Header map[string]any `json:"header"`
 	Claims map[string]any `json:"claims"`
 }
 
-// Read returns the content of a token without a look at its signature.
+// Read returns the content of a token. It does not verify the signature.
 func Read(token string) (Content, error) {
 	claims := jwt.MapClaims{}
 	parsed, _, err := jwt.NewParser().ParseUnverified(token, claims)

@@ -18,11 +18,11 @@ import (
 )
 
 const (
-	// maxRemembered is how many tokens are remembered. A full table is emptied.
+	// maxRemembered is the maximum number of remembered tokens. A Verifier that has reached it forgets all tokens.
 	maxRemembered = 10_000
 	// maxRememberedFor is the longest time for which a token is remembered.
 	maxRememberedFor = time.Minute
-	// grantsClaim limits a token to queues and groups; see identity.Grants.
+	// grantsClaim is the name of the claim that limits a token to queues and groups; see identity.Grants.
 	grantsClaim = "belfry"
 )
 
@@ -40,15 +40,15 @@ type Verifier struct {
 	remembered map[[sha256.Size]byte]remembered
 }
 
-// remembered is a verified token. It must be verified again at the instant until.
+// remembered is a verified token. After the instant until, the Verifier must verify it again.
 type remembered struct {
 	principal *identity.Principal
 	until     time.Time
 }
 
-// New returns a Verifier. It fetches the keys of auth.jwks_url until ctx ends, and blocks for the first
-// fetch, at most auth.jwks_timeout. If that fails, it logs why, and tokens get CodeUnavailable until a
-// later fetch. revocations may be nil. Errors: an invalid configuration.
+// New returns a Verifier. It fetches the keys of auth.jwks_url regularly until ctx ends. It blocks until the
+// first fetch ends, at most for auth.jwks_timeout. If the first fetch fails, New logs the error, and Verify
+// returns CodeUnavailable until a later fetch succeeds. revocations may be nil. New fails if cfg is invalid.
 func New(ctx context.Context, cfg Config, revocations Revocations, log *zap.Logger) (*Verifier, error) {
 	v := &Verifier{cfg: cfg, revocations: revocations, log: log, remembered: map[[sha256.Size]byte]remembered{}}
 	var err error
@@ -67,8 +67,8 @@ func New(ctx context.Context, cfg Config, revocations Revocations, log *zap.Logg
 	return v, nil
 }
 
-// FromHeader returns the token in the value of an Authorization header: "Bearer TOKEN" with any case, or
-// the token alone. It is empty without a token.
+// FromHeader returns the token in the value of an Authorization header. The value is "Bearer TOKEN", with any
+// case of Bearer, or only the token. Without a token, FromHeader returns "".
 func FromHeader(value string) string {
 	value = strings.TrimSpace(value)
 	if scheme, rest, found := strings.Cut(value, " "); found && strings.EqualFold(scheme, "Bearer") {
@@ -80,11 +80,11 @@ func FromHeader(value string) string {
 	return value
 }
 
-// Skips reports whether requests to a route need no token, by auth.skip_paths.
+// Skips reports whether requests to a route need no token because of auth.skip_paths.
 func (v *Verifier) Skips(route string) bool { return v.cfg.Skips(route) }
 
-// Verify returns the principal of a token. An empty token is refused. Errors: CodeUnauthenticated, with a
-// text for the sender; CodeUnavailable if the keys were never fetched.
+// Verify returns the principal of a token. If the token is refused or empty, the error is
+// CodeUnauthenticated with a text for the sender. If the keys were never fetched, it is CodeUnavailable.
 func (v *Verifier) Verify(ctx context.Context, token string) (*identity.Principal, error) {
 	if token == "" {
 		return nil, refused("Authentication required", nil)
@@ -129,10 +129,10 @@ func (v *Verifier) verify(ctx context.Context, token string) (*identity.Principa
 	return v.principal(claims)
 }
 
-// errHeader: the header of a token is not accepted. The text for the sender follows.
+// errHeader means that the header of a token is not accepted. In the error text, the text for the sender follows it.
 var errHeader = errors.New("the header is not accepted")
 
-// explain turns an error of the parser into the answer to the sender.
+// explain turns an error of the JWT parser into an error with a text for the sender.
 func explain(err error) error {
 	switch {
 	case errors.Is(err, errNoKeys):
@@ -169,7 +169,7 @@ func (v *Verifier) principal(claims jwt.MapClaims) (*identity.Principal, error) 
 	var grants *identity.Grants
 	if claim, limited := claims[grantsClaim]; limited {
 		var err error
-		// To ignore limits that cannot be read would give the token more rights than its issuer meant.
+		// A token with invalid grants is refused. Without the grants it would have more rights than its issuer intended.
 		if grants, err = identity.ParseGrants(claim); err != nil {
 			return nil, refused("Invalid token claim "+grantsClaim+": "+err.Error(), err)
 		}
@@ -179,7 +179,7 @@ func (v *Verifier) principal(claims jwt.MapClaims) (*identity.Principal, error) 
 		return nil, refused("Invalid token subject", err)
 	}
 	id, isText := claims["jti"].(string)
-	if claims["jti"] != nil && !isText || !identity.Printable(id) { // a number would be no id, and could not be revoked
+	if claims["jti"] != nil && !isText || !identity.Printable(id) { // a token whose id is not text could not be revoked
 		return nil, refused("Invalid token id", nil)
 	}
 	p := &identity.Principal{Subject: subject, TokenID: id, Role: v.role(claims), Grants: grants}
@@ -190,7 +190,7 @@ func (v *Verifier) principal(claims jwt.MapClaims) (*identity.Principal, error) 
 	return p, nil
 }
 
-// role returns the highest role that the claims name.
+// role returns the highest role in the claims.
 func (v *Verifier) role(claims jwt.MapClaims) identity.Role {
 	highest := identity.NoRole
 	note := func(name any) {

@@ -101,7 +101,8 @@ func claims(pairs ...any) jwt.MapClaims {
 	return c
 }
 
-// Each token is accepted or refused with its text. The remembered verdict is the same.
+// Each token is accepted, or refused with the expected text. A second Verify, which may use the remembered
+// token, has the same result.
 func TestTokens(t *testing.T) {
 	t.Parallel()
 	k, now := keyring(), time.Now()
@@ -117,46 +118,46 @@ func TestTokens(t *testing.T) {
 	for name, c := range map[string]struct {
 		edit  func(*token.Config)
 		token string
-		want  string // "" accepts
+		want  string // "": the token is accepted
 	}{
-		"HS256":                   {nil, valid, ""},
-		"no token":                {nil, "", "Authentication required"},
-		"another secret":          {nil, sign(t, jwt.SigningMethodHS256, []byte(otherSecret), claims()), "Invalid token signature"},
-		"the previous secret":     {func(c *token.Config) { c.PreviousSecret = otherSecret }, sign(t, jwt.SigningMethodHS256, []byte(otherSecret), claims()), ""},
-		"changed claims":          {nil, parts[0] + "." + base64.RawURLEncoding.EncodeToString([]byte(`{"sub":"anna","role":"admin"}`)) + "." + parts[2], "Invalid token signature"},
-		"no signature":            {nil, parts[0] + "." + parts[1] + ".", "Invalid token signature"},
-		"alg none":                {nil, sign(t, jwt.SigningMethodNone, jwt.UnsafeAllowNoneSignatureType, claims()), "Token uses none, expected HS256"},
-		"HS512":                   {nil, sign(t, jwt.SigningMethodHS512, []byte(secret), claims()), "Token uses HS512, expected HS256"},
-		"two parts":               {nil, "a.b", "Invalid token format"},
-		"not base64":              {nil, parts[0] + ".%%%." + parts[2], "Invalid token format"},
-		"crit":                    {nil, sign(t, jwt.SigningMethodHS256, []byte(secret), claims(), "crit", "b64"), "Token has the header crit, which is not supported"},
-		"expired":                 {nil, hs("exp", now.Add(-time.Minute).Unix()), "Token has expired"},
-		"expired within the skew": {nil, hs("exp", now.Add(-10*time.Second).Unix()), ""},
-		"not valid yet":           {nil, hs("nbf", now.Add(time.Minute).Unix()), "Token is not valid yet"},
-		"issued later":            {nil, hs("iat", now.Add(time.Minute).Unix()), "Token is not valid yet"},
-		"exp as text":             {nil, hs("exp", "tomorrow"), "Invalid token claims"},
-		"issuer":                  {strict, hs("iss", "https://idp", "aud", "belfry"), ""},
-		"one of the audiences":    {strict, hs("iss", "https://idp", "aud", []string{"other", "belfry"}), ""},
-		"another issuer":          {strict, hs("iss", "https://other", "aud", "belfry"), "Invalid token issuer"},
-		"another audience":        {strict, hs("iss", "https://idp", "aud", "other"), "Invalid token audience"},
-		"no issuer":               {strict, hs("aud", "belfry"), "Invalid token claims"},
-		"RS256":                   {onlyKey(token.RS256, &k.rsa.PublicKey), sign(t, jwt.SigningMethodRS256, k.rsa, claims()), ""},
-		"another RSA key":         {onlyKey(token.RS256, &k.rsa.PublicKey), sign(t, jwt.SigningMethodRS256, k.otherRSA, claims()), "Invalid token signature"},
-		"RS384":                   {onlyKey(token.RS256, &k.rsa.PublicKey), sign(t, jwt.SigningMethodRS384, k.rsa, claims()), "Token uses RS384, expected RS256"},
-		"ES256":                   {onlyKey(token.ES256, &k.ecdsa.PublicKey), sign(t, jwt.SigningMethodES256, k.ecdsa, claims()), ""},
-		"EdDSA":                   {onlyKey(token.EdDSA, k.ed25519.Public()), sign(t, jwt.SigningMethodEdDSA, k.ed25519, claims()), ""},
-		"auto HS256":              {auto, valid, ""},
-		"auto RS256":              {auto, sign(t, jwt.SigningMethodRS256, k.rsa, claims()), ""},
-		"auto ES256":              {auto, sign(t, jwt.SigningMethodES256, k.ecdsa, claims()), "Token uses ES256, expected HS256 or RS256"},
-		"a public key as secret":  {onlyKey(token.RS256, &k.rsa.PublicKey), sign(t, jwt.SigningMethodHS256, rsaPEM, claims()), "Token uses HS256, expected RS256"},
-		"the same with auto":      {auto, sign(t, jwt.SigningMethodHS256, rsaPEM, claims()), "Invalid token signature"},
-		"control characters":      {nil, hs("sub", "a\x00b"), "Invalid token subject"},
-		"a long subject":          {nil, hs("sub", strings.Repeat("a", 513)), "Invalid token subject"},
-		"a numeric subject":       {nil, hs("sub", 7), "Invalid token subject"},
-		"a numeric id":            {nil, hs("jti", 7), "Invalid token id"},
-		"limited to queues":       {nil, hs("belfry", map[string]any{"push": []string{"a.*"}}), ""},
-		"a misspelled limit":      {nil, hs("belfry", map[string]any{"pusch": []string{"a.*"}}), `Invalid token claim belfry: "pusch" is unknown: use read, push, consume and admin`},
-		"a limit that is null":    {nil, hs("belfry", nil), "Invalid token claim belfry: it must be an object with read, push, consume and admin"},
+		"HS256":                        {nil, valid, ""},
+		"no token":                     {nil, "", "Authentication required"},
+		"another secret":               {nil, sign(t, jwt.SigningMethodHS256, []byte(otherSecret), claims()), "Invalid token signature"},
+		"the previous secret":          {func(c *token.Config) { c.PreviousSecret = otherSecret }, sign(t, jwt.SigningMethodHS256, []byte(otherSecret), claims()), ""},
+		"changed claims":               {nil, parts[0] + "." + base64.RawURLEncoding.EncodeToString([]byte(`{"sub":"anna","role":"admin"}`)) + "." + parts[2], "Invalid token signature"},
+		"no signature":                 {nil, parts[0] + "." + parts[1] + ".", "Invalid token signature"},
+		"alg none":                     {nil, sign(t, jwt.SigningMethodNone, jwt.UnsafeAllowNoneSignatureType, claims()), "Token uses none, expected HS256"},
+		"HS512":                        {nil, sign(t, jwt.SigningMethodHS512, []byte(secret), claims()), "Token uses HS512, expected HS256"},
+		"two parts":                    {nil, "a.b", "Invalid token format"},
+		"not base64":                   {nil, parts[0] + ".%%%." + parts[2], "Invalid token format"},
+		"crit":                         {nil, sign(t, jwt.SigningMethodHS256, []byte(secret), claims(), "crit", "b64"), "Token has the header crit, which is not supported"},
+		"expired":                      {nil, hs("exp", now.Add(-time.Minute).Unix()), "Token has expired"},
+		"expired within the skew":      {nil, hs("exp", now.Add(-10*time.Second).Unix()), ""},
+		"not valid yet":                {nil, hs("nbf", now.Add(time.Minute).Unix()), "Token is not valid yet"},
+		"issued later":                 {nil, hs("iat", now.Add(time.Minute).Unix()), "Token is not valid yet"},
+		"exp as text":                  {nil, hs("exp", "tomorrow"), "Invalid token claims"},
+		"issuer":                       {strict, hs("iss", "https://idp", "aud", "belfry"), ""},
+		"one of the audiences":         {strict, hs("iss", "https://idp", "aud", []string{"other", "belfry"}), ""},
+		"another issuer":               {strict, hs("iss", "https://other", "aud", "belfry"), "Invalid token issuer"},
+		"another audience":             {strict, hs("iss", "https://idp", "aud", "other"), "Invalid token audience"},
+		"no issuer":                    {strict, hs("aud", "belfry"), "Invalid token claims"},
+		"RS256":                        {onlyKey(token.RS256, &k.rsa.PublicKey), sign(t, jwt.SigningMethodRS256, k.rsa, claims()), ""},
+		"another RSA key":              {onlyKey(token.RS256, &k.rsa.PublicKey), sign(t, jwt.SigningMethodRS256, k.otherRSA, claims()), "Invalid token signature"},
+		"RS384":                        {onlyKey(token.RS256, &k.rsa.PublicKey), sign(t, jwt.SigningMethodRS384, k.rsa, claims()), "Token uses RS384, expected RS256"},
+		"ES256":                        {onlyKey(token.ES256, &k.ecdsa.PublicKey), sign(t, jwt.SigningMethodES256, k.ecdsa, claims()), ""},
+		"EdDSA":                        {onlyKey(token.EdDSA, k.ed25519.Public()), sign(t, jwt.SigningMethodEdDSA, k.ed25519, claims()), ""},
+		"auto HS256":                   {auto, valid, ""},
+		"auto RS256":                   {auto, sign(t, jwt.SigningMethodRS256, k.rsa, claims()), ""},
+		"auto ES256":                   {auto, sign(t, jwt.SigningMethodES256, k.ecdsa, claims()), "Token uses ES256, expected HS256 or RS256"},
+		"a public key as secret":       {onlyKey(token.RS256, &k.rsa.PublicKey), sign(t, jwt.SigningMethodHS256, rsaPEM, claims()), "Token uses HS256, expected RS256"},
+		"a public key as secret, auto": {auto, sign(t, jwt.SigningMethodHS256, rsaPEM, claims()), "Invalid token signature"},
+		"control characters":           {nil, hs("sub", "a\x00b"), "Invalid token subject"},
+		"a long subject":               {nil, hs("sub", strings.Repeat("a", 513)), "Invalid token subject"},
+		"a numeric subject":            {nil, hs("sub", 7), "Invalid token subject"},
+		"a numeric id":                 {nil, hs("jti", 7), "Invalid token id"},
+		"limited to queues":            {nil, hs("belfry", map[string]any{"push": []string{"a.*"}}), ""},
+		"a misspelled limit":           {nil, hs("belfry", map[string]any{"pusch": []string{"a.*"}}), `Invalid token claim belfry: "pusch" is unknown: use read, push, consume and admin`},
+		"a limit that is null":         {nil, hs("belfry", nil), "Invalid token claim belfry: it must be an object with read, push, consume and admin"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -198,7 +199,7 @@ func TestRoles(t *testing.T) {
 	}
 }
 
-func TestTheHeader(t *testing.T) {
+func TestFromHeader(t *testing.T) {
 	t.Parallel()
 	for header, want := range map[string]string{
 		"": "", "Bearer": "", "bearer  ": "", "Bearer a.b.c": "a.b.c", "bEARER  a.b.c ": "a.b.c", "a.b.c": "a.b.c", "Basic x": "Basic x",
@@ -207,7 +208,7 @@ func TestTheHeader(t *testing.T) {
 	}
 }
 
-// A remembered token ends with its own validity.
+// A remembered token is refused when it expires.
 func TestARememberedTokenExpires(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -215,7 +216,7 @@ func TestARememberedTokenExpires(t *testing.T) {
 		text := sign(t, jwt.SigningMethodHS256, []byte(secret), claims("exp", time.Now().Add(5*time.Second).Unix()))
 		_, err := v.Verify(t.Context(), text)
 		require.NoError(t, err)
-		time.Sleep(36 * time.Second) // 30 s of it are the clock skew
+		time.Sleep(36 * time.Second) // the token lasts 5 s, and the clock skew is 30 s
 		_, err = v.Verify(t.Context(), text)
 		require.ErrorContains(t, err, "Token has expired")
 	})
@@ -263,7 +264,7 @@ func TestSkippedPaths(t *testing.T) {
 	}
 }
 
-// What Sign makes, a Verifier with the public half accepts.
+// A Verifier with the public key accepts the tokens that Sign returns.
 func TestSignedTokens(t *testing.T) {
 	t.Parallel()
 	k := keyring()
@@ -289,7 +290,7 @@ func TestSignedTokens(t *testing.T) {
 	require.NotContains(t, err.Error(), "short-marker")
 }
 
-// No token without the right signature is accepted, whatever its bytes.
+// The Verifier accepts no token without a valid signature.
 func FuzzVerify(f *testing.F) {
 	k := keyring()
 	cfg := config(func(c *token.Config) { c.Algorithm, c.PublicKey = token.Auto, publicPEM(f, &k.rsa.PublicKey) })

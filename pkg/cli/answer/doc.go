@@ -1,4 +1,5 @@
-// Package answer shows answers of the server as text for people, where a table does not suit.
+// Package answer prints answers of the server as text for people. It handles the answers that a table cannot show
+// well.
 //
-// It imports only pkg/cli/output and pkg/client/api, and pkg/cli imports it.
+// The package imports only pkg/cli/output and pkg/client/api. pkg/cli imports it.
 package answer

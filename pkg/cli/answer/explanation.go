@@ -9,17 +9,17 @@ import (
 	"github.com/belfry-mq/belfry/pkg/client/api"
 )
 
-// Explanation shows an explanation as a sentence and what it is about.
+// Explanation returns an explanation as text: the sentence, then the queue, the partition, the group and the message.
 func Explanation(e *api.Explanation, now time.Time) string {
 	lines := []string{output.Clean(e.Sentence), "queue " + output.Clean(e.Queue)}
 	add := func(depth int, format string, args ...any) {
 		lines = append(lines, strings.Repeat("   ", depth)+"└─ "+output.Clean(fmt.Sprintf(format, args...)))
 	}
-	if e.Partition == nil { // a search found the message in no partition
+	if e.Partition == nil { // the search found no partition with the message
 		return strings.Join(append(lines, "code "+e.Code), "\n")
 	}
 	add(0, "partition %s", *e.Partition)
-	add(1, "group %s: %d messages to come, %d requests wait here", e.ConsumerGroup, e.Lag, e.Waiting)
+	add(1, "group %s: %d messages to deliver, %d requests wait for this partition", e.ConsumerGroup, e.Lag, e.Waiting)
 	if e.TransactionID != nil {
 		add(2, "message %s: %d before it", *e.TransactionID, e.Ahead)
 	}

@@ -21,16 +21,16 @@ func ReadReport(raw []byte) (*Report, error) {
 	return &r, nil
 }
 
-// Fails reports whether something is wrong. If strict, a warning counts too.
+// Fails reports whether a check found a fault. If strict, a warning counts as a fault.
 func (r *Report) Fails(strict bool) bool { return !r.Healthy || strict && r.Warnings > 0 }
 
-// results are the results in the order of the text. The first ones are shown with why and what to do.
+// results has the results in the order of the text. Results with detail are printed with the reason and the remedy.
 var results = []struct {
 	name   string
 	detail bool
 }{{"wrong", true}, {"warning", true}, {"unknown", true}, {"ok", false}}
 
-// Text shows the problems first.
+// Text returns the report as text. Faults are first.
 func (r *Report) Text() string {
 	var b strings.Builder
 	for _, result := range results {
@@ -55,7 +55,7 @@ func (r *Report) Text() string {
 	return b.String()
 }
 
-// verdict is the last line of the text.
+// verdict returns the last line of the text.
 func (r *Report) verdict() string {
 	warnings := fmt.Sprintf("%d warnings", r.Warnings)
 	if r.Warnings == 1 {

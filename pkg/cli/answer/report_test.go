@@ -10,7 +10,7 @@ import (
 	"github.com/belfry-mq/belfry/pkg/cli/answer"
 )
 
-// The last line never says that nothing is wrong beside a warning or a check that was not done.
+// The last line never says that nothing is wrong if a check was not done or gave a warning.
 func TestVerdict(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct {

@@ -12,7 +12,7 @@ import (
 	"github.com/belfry-mq/belfry/pkg/cli/bench/load"
 )
 
-// maxBaseline is the longest duration of a baseline.
+// maxBaseline is the maximum duration of a baseline.
 const maxBaseline = 10 * time.Second
 
 // sqlBaselineTable creates a table with the columns of a message and one unique index.
@@ -29,21 +29,21 @@ SELECT i.partition_id, i.seq, i.id, i.transaction_id, i.payload::json
   FROM unnest($1::bigint[], $2::bigint[], $3::uuid[], $4::text[], $5::text[])
        AS i(partition_id, seq, id, transaction_id, payload)`
 
-// Baseline is the speed of plain INSERTs into the database.
+// Baseline is the measured speed of plain INSERTs into the database.
 type Baseline struct {
 	Connections int          `json:"connections"`
 	Batch       int          `json:"batch"`
 	Rate        float64      `json:"rate"`
 	Insert      load.Latency `json:"insert"`
-	// Ratio is the rate of the run divided by Rate. For one message at a time, it is the median
-	// time of a message divided by that of an INSERT.
+	// Ratio is the rate of the run divided by Rate. For a run with one message at a time, it is the median time of a
+	// message divided by the median time of an INSERT.
 	Ratio float64 `json:"ratio"`
-	// Of describes the ratio.
+	// Of names the two quantities of the ratio.
 	Of string `json:"of"`
 }
 
-// measureBaseline inserts into a new table with the connections and the batch of the scenario, and
-// drops the table.
+// measureBaseline inserts rows into a new table and drops the table. It uses the connections and the batch size of
+// the scenario. If single, it uses one connection and one row per INSERT.
 func measureBaseline(ctx context.Context, s Settings, single bool) (b Baseline, err error) {
 	b = Baseline{Connections: cmp.Or(s.BaselineConnections, s.Connections), Batch: s.Batch}
 	if single {
@@ -54,7 +54,7 @@ func measureBaseline(ctx context.Context, s Settings, single bool) (b Baseline, 
 		return b, fmt.Errorf("preparing the baseline: %w", err)
 	}
 	table := "bench_" + uuid.NewString()[:8]
-	// An interrupt does not keep the table, because it does not reach the first connection.
+	// lasting does not end at an interrupt, so the table is always dropped.
 	admin, lasting := conns[0], context.WithoutCancel(ctx)
 	defer func() {
 		_, dropping := admin.Exec(lasting, "DROP TABLE IF EXISTS "+table)
@@ -66,7 +66,7 @@ func measureBaseline(ctx context.Context, s Settings, single bool) (b Baseline, 
 	return b, b.measure(ctx, s, fmt.Sprintf(sqlBaselineInsert, table), conns[1:])
 }
 
-// measure inserts until the duration is over or an INSERT fails.
+// measure inserts rows until the duration is over or an INSERT fails.
 func (b *Baseline) measure(ctx context.Context, s Settings, insert string, conns connections) error {
 	times := load.NewTimes()
 	start := time.Now()

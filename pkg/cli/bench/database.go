@@ -13,9 +13,9 @@ import (
 )
 
 const (
-	// sampleInterval is the time between two looks at the waits for locks.
+	// sampleInterval is the time between two samples of the waits for locks.
 	sampleInterval = 50 * time.Millisecond
-	// longWait is the wait for a lock that counts as long.
+	// longWait is the time after which a wait for a lock counts as long.
 	longWait = 100 * time.Millisecond
 )
 
@@ -50,7 +50,7 @@ func (c connections) close() error {
 
 // Locks describes the waits for locks in a database during a run.
 type Locks struct {
-	// Samples is the number of looks at heavyweight locks, LongestMS the longest wait.
+	// Samples is the number of samples of heavyweight locks. LongestMS is the longest wait.
 	Samples   int     `json:"samples"`
 	LongestMS float64 `json:"longestMs"`
 	// Longest describes the longest wait: the type of the lock and the beginning of the statement.
@@ -60,8 +60,8 @@ type Locks struct {
 	Deadlocks int64 `json:"deadlocks"`
 }
 
-// watchLocks samples the database at url until the returned function is called. With hold it also
-// keeps a snapshot open for that time.
+// watchLocks samples the database at url until the returned function is called. With hold, it also keeps a snapshot
+// open for that time.
 func watchLocks(ctx context.Context, url string, hold bool) (end func() (*Locks, error), err error) {
 	conns, err := connect(ctx, url, 2)
 	if err != nil {
@@ -92,7 +92,7 @@ func watchLocks(ctx context.Context, url string, hold bool) (end func() (*Locks,
 	}, nil
 }
 
-// sample looks for waits until ctx ends. A query that has begun is not interrupted.
+// sample samples waits for locks until ctx ends. The end of ctx does not interrupt a running query.
 func (l *Locks) sample(ctx context.Context, conn *pgx.Conn) error {
 	for load.Pause(ctx, sampleInterval) == nil {
 		var seconds float64
@@ -105,7 +105,7 @@ func (l *Locks) sample(ctx context.Context, conn *pgx.Conn) error {
 			ORDER BY l.waitstart
 			LIMIT 1`)
 		if err := row.Scan(&seconds, &what); err != nil && !errors.Is(err, pgx.ErrNoRows) {
-			return fmt.Errorf("looking for waits: %w", err)
+			return fmt.Errorf("reading the waits for locks: %w", err)
 		}
 		l.Samples++
 		if seconds*1000 > l.LongestMS {
@@ -118,8 +118,7 @@ func (l *Locks) sample(ctx context.Context, conn *pgx.Conn) error {
 	return nil
 }
 
-// deadlocks returns the number of deadlocks of the database so far. The statistics may be a second
-// old.
+// deadlocks returns the number of deadlocks of the database so far. The statistics of Postgres may be 1 s old.
 func deadlocks(ctx context.Context, conn *pgx.Conn) (n int64, err error) {
 	row := conn.QueryRow(ctx, `SELECT deadlocks FROM pg_stat_database WHERE datname = current_database()`)
 	if err := row.Scan(&n); err != nil {

@@ -12,7 +12,7 @@ import (
 
 func TestMain(m *testing.M) { pgtest.Main(m) }
 
-// The watch reports a wait of more than 100 ms and holds a snapshot until it ends.
+// watchLocks reports a wait of more than 100 ms, and holds a snapshot until the watch ends.
 func TestWatchLocks(t *testing.T) {
 	t.Parallel()
 	url := pgtest.Database(t)

@@ -16,7 +16,7 @@ import (
 	"github.com/google/uuid"
 )
 
-// stored is a message of the fake.
+// stored is a message that the fake server stores.
 type stored struct {
 	id      string
 	payload json.RawMessage
@@ -29,14 +29,14 @@ type cursor struct {
 	until int
 }
 
-// fake is a server in memory that can break its promises.
+// fake is a server in memory that can violate the guarantees of Belfry.
 type fake struct {
-	// Each number says which event goes wrong. 0 is never.
+	// Each number says at which event the fake makes a fault. 0 means never.
 	//   - lose: the fake drops a message and answers that the message is stored.
 	//   - again: a delivery repeats its last message.
 	//   - swap: the fake stores a message before its predecessor.
 	//   - fail: the fake stores a push of more than two messages and answers 503.
-	//   - mix: a delivery names another partition.
+	//   - mix: a delivery names a wrong partition.
 	lose, again, swap, fail, mix int
 	// takes is the duration of a push.
 	takes time.Duration
@@ -44,7 +44,7 @@ type fake struct {
 	onRequest func()
 
 	mu sync.Mutex
-	// partitions has the stored messages by queue/partition.
+	// partitions has the stored messages. The keys are QUEUE/PARTITION.
 	partitions map[string][]stored
 	cursors    map[string]*cursor
 	changed    chan struct{}
@@ -54,7 +54,7 @@ type fake struct {
 	deleted    bool
 }
 
-// serveFake starts f until t ends.
+// serveFake starts f. The end of t stops it.
 func serveFake(t *testing.T, f *fake) string {
 	t.Helper()
 	f.partitions, f.cursors, f.changed = map[string][]stored{}, map[string]*cursor{}, make(chan struct{})
@@ -108,7 +108,7 @@ func (f *fake) push(w http.ResponseWriter, req *http.Request) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	if len(body.Items) > 2 {
-		f.pushes++ // smaller pushes prepare the partitions
+		f.pushes++ // smaller pushes only prepare the partitions
 	}
 	for _, item := range body.Items {
 		f.stored++

@@ -13,8 +13,8 @@ func median(values []float64) float64 {
 	return (sorted[(n-1)/2] + sorted[n/2]) / 2
 }
 
-// medianOf returns a result with the median of each figure, or nil for fewer than two runs. It
-// has the errors of all runs.
+// medianOf returns a result with the median of each figure, or nil for fewer than two runs. Errors has the sum of all
+// runs.
 func medianOf(runs []Result) *Result {
 	if len(runs) < 2 {
 		return nil
@@ -56,7 +56,7 @@ func medianOf(runs []Result) *Result {
 	return m
 }
 
-// latency returns the times of a name, or zeros.
+// latency returns the latency with a name, or a zero Latency.
 func (r *Result) latency(name string) load.Latency {
 	for _, l := range r.Latencies {
 		if l.Of == name {

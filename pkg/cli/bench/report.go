@@ -15,18 +15,19 @@ import (
 type Result struct {
 	Scenario string `json:"scenario"`
 	Run      int    `json:"run"`
-	// Queue is the name of the queue if it was kept.
+	// Queue is the name of the queue if the queue was not deleted.
 	Queue string `json:"queue,omitempty"`
-	// Rate is messages per second: pushed in the scenario push, otherwise delivered.
+	// Rate is the number of messages per second. The scenario push counts pushed messages, every other scenario
+	// delivered messages.
 	Rate     float64 `json:"rate"`
 	Messages int     `json:"messages"`
 	Seconds  float64 `json:"seconds"`
 	Requests int     `json:"requests"`
-	// Statements is the number of statements at the database during idle.
+	// Statements is the number of statements in the database during the scenario idle.
 	Statements *int64         `json:"statements,omitempty"`
 	Latencies  []load.Latency `json:"latencies"`
-	// Errors counts failed requests by status, or by a word such as timeout. Examples has one of
-	// each kind.
+	// Errors counts failed requests by HTTP status, or by a word such as timeout. Examples has one error of each
+	// kind.
 	Errors      map[string]int    `json:"errors"`
 	Examples    map[string]string `json:"examples,omitempty"`
 	Counts      load.Counts       `json:"counts"`
@@ -42,7 +43,7 @@ type Outcome struct {
 	Scenario string   `json:"scenario"`
 	Settings Settings `json:"settings"`
 	Runs     []Result `json:"runs"`
-	// Median has the median of each figure; nil for fewer than two runs.
+	// Median has the median of each figure. It is nil for fewer than two runs.
 	Median *Result `json:"median,omitempty"`
 }
 
@@ -60,7 +61,7 @@ func (r *Report) WriteJSON(w io.Writer) error {
 	return encoder.Encode(r)
 }
 
-// WriteTable writes the report as a table with remarks.
+// WriteTable writes the report as a table, with remarks below the table.
 func (r *Report) WriteTable(w io.Writer) error {
 	var remarks []string
 	text := align(func(table io.Writer) {
@@ -86,7 +87,7 @@ func (r *Report) WriteTable(w io.Writer) error {
 	return err
 }
 
-// writeRows writes a row for each measured time, at least one.
+// writeRows writes one row for each measured time, or one row if there are no times.
 func (r *Result) writeRows(table io.Writer, run, verdict string) {
 	rate, ratio := "-", "-"
 	if r.Rate > 0 {
@@ -99,7 +100,7 @@ func (r *Result) writeRows(table io.Writer, run, verdict string) {
 	for _, n := range r.Errors {
 		failed += n
 	}
-	// The cells of the first row before and after the times. The other rows have only times.
+	// Only the first row has the cells before and after the times.
 	before := fmt.Sprintf("%s\t%s\t%s\t%d", r.Scenario, run, rate, r.Messages)
 	after := fmt.Sprintf("%d\t%s\t%s", failed, ratio, verdict)
 	if len(r.Latencies) == 0 {
@@ -121,7 +122,7 @@ func (r *Result) verdict() string {
 	return "verified"
 }
 
-// remarks returns the lines about a run below the table.
+// remarks returns the lines about a run that are printed below the table.
 func (r *Result) remarks(numbered bool) []string {
 	name := r.Scenario
 	if numbered {
@@ -133,19 +134,19 @@ func (r *Result) remarks(numbered bool) []string {
 		add("BROKEN: %s", text)
 	}
 	for _, kind := range slices.Sorted(maps.Keys(r.Errors)) {
-		add("%d x %s, such as: %s", r.Errors[kind], kind, r.Examples[kind])
+		add("%d requests failed with %s, for example: %s", r.Errors[kind], kind, r.Examples[kind])
 	}
 	if n := r.Counts.Redelivered; n > 0 {
-		add("%d messages were delivered again after their lease was lost", n)
+		add("%d messages were delivered again after their lease had ended or their ack had failed", n)
 	}
 	if n := r.Counts.Unclear; n > 0 {
-		add("%d messages were pushed without a clear answer and may be stored or not", n)
+		add("%d messages were pushed without a clear answer; the server may or may not have stored them", n)
 	}
 	for _, text := range r.Notes {
 		add("%s", text)
 	}
 	if b := r.Baseline; b != nil {
-		add("the database alone, %d connections, %d rows an INSERT: %.0f rows/s, p50 %.2f ms; ratio: %s",
+		add("plain INSERTs into the database, %d connections, %d rows per INSERT: %.0f rows/s, p50 %.2f ms; ratio: %s",
 			b.Connections, b.Batch, b.Rate, b.Insert.P50, b.Of)
 	}
 	if r.Locks != nil {

@@ -1,13 +1,12 @@
-// Package bench runs load scenarios against a server, verifies the deliveries and reports the
-// measurements. It knows the server only by its URL. The command `belfry bench` is its caller.
+// Package bench runs load scenarios against a server, verifies the deliveries and reports the measurements. It knows
+// only the URL of the server. The command `belfry bench` calls it.
 //
-// A scenario is one way to load a server: see scenarios. A trial is one run of a scenario on a
-// new queue. After the load, consumers pop the remaining messages. Only then the trial judges
-// which messages are missing. Package load describes what is verified and measured.
+// A scenario is one way to load a server: see scenarios. A trial is one run of a scenario on a new queue. After the
+// load, consumers pop the remaining messages. Then the trial determines which messages are missing. Package load
+// describes what is verified and measured.
 //
-// Producers of a closed loop stop while more than Window messages are in flight. So the reported
-// end-to-end rate is one that consumers keep up with. A larger window gives a slightly higher
-// rate and much longer times.
+// In a closed loop, producers pause while more than Window messages are in flight. So the reported end-to-end rate is
+// a rate that the consumers can sustain. A larger window gives a slightly higher rate and much longer times.
 package bench
 
 import (
@@ -24,15 +23,15 @@ import (
 )
 
 var (
-	// ErrBroken says that the server broke a promise; the report names the promise.
+	// ErrBroken says that the server violated a guarantee. The report names the guarantee.
 	ErrBroken = errors.New("verification failed")
 	// ErrInterrupted says that the run ended early.
 	ErrInterrupted = errors.New("interrupted: not everything was verified")
 )
 
-// Run runs the scenarios one after the other. It blocks until the last one ends. The error is
-// ErrBroken, ErrInterrupted if ctx has ended, or the reason why a scenario could not be measured.
-// With an error the report has the measurements so far.
+// Run runs the scenarios one after the other. It blocks until the last scenario ends. The error is ErrBroken,
+// ErrInterrupted if ctx has ended, or the reason why a scenario could not be measured. Even with an error, the report
+// has the measurements so far.
 func Run(ctx context.Context, s Settings) (Report, error) {
 	report := Report{Started: time.Now()}
 	if err := s.Validate(); err != nil {
@@ -79,7 +78,7 @@ func (o *Outcome) repeat(ctx context.Context, sc scenario, s Settings) error {
 	return nil
 }
 
-// once makes one run, after a baseline if one is wanted. The result is nil if nothing was measured.
+// once runs a scenario once, after a baseline if Settings request it. The result is nil if nothing was measured.
 func once(ctx context.Context, sc scenario, s Settings) (*Result, error) {
 	secure, err := certificate.Client(s.CAFile)
 	if err != nil {
@@ -129,8 +128,8 @@ func once(ctx context.Context, sc scenario, s Settings) (*Result, error) {
 // progressInterval is the time between two updates of the line on a terminal.
 const progressInterval = time.Second
 
-// showProgress updates a line on a terminal until the returned function is called, which clears
-// the line. A closed terminal does not stop the benchmark.
+// showProgress updates a line on a terminal every second, until the returned function is called. This function clears
+// the line. The benchmark continues if the terminal is closed.
 func showProgress(ctx context.Context, w io.Writer, name string, m *load.Meter) (stop func()) {
 	if w == nil {
 		return func() {}
@@ -141,14 +140,14 @@ func showProgress(ctx context.Context, w io.Writer, name string, m *load.Meter) 
 		var lastPushed, lastDelivered int64
 		for load.Pause(ctx, progressInterval) == nil {
 			pushed, delivered := m.Pushed.All.Load(), m.Delivered.All.Load()
-			printf(w, "\r\x1b[K%s %3.0f s: %d/s pushed, %d/s delivered, %d and %d in all, %d errors", name,
+			printf(w, "\r\x1b[K%s %3.0f s: %d/s pushed, %d/s delivered, %d and %d in total, %d errors", name,
 				time.Since(began).Seconds(), pushed-lastPushed, delivered-lastDelivered, pushed, delivered, m.Failed.Load())
 			lastPushed, lastDelivered = pushed, delivered
 		}
 		return nil
 	})
 	return func() {
-		_ = line.Stop() // it has no error
+		_ = line.Stop() // the worker returns no error
 		printf(w, "\r\x1b[K")
 	}
 }

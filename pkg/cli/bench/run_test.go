@@ -12,13 +12,13 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// brief returns settings for a fake server.
+// brief returns settings for a short run against a fake server.
 func brief(url string, scenarios ...string) Settings {
 	s := Defaults()
 	s.URL, s.Scenarios = url, scenarios
 	s.Connections, s.Batch, s.Partitions, s.Groups = 8, 5, 6, 3
 	s.Duration, s.Warmup, s.Backlog = 150*time.Millisecond, 20*time.Millisecond, 700
-	s.Patience = 10 * time.Second // a busy machine pauses
+	s.Patience = 10 * time.Second // a busy machine may stall for seconds
 	return s
 }
 
@@ -32,7 +32,7 @@ func TestEveryScenarioVerifiesACorrectServer(t *testing.T) {
 				s := brief(serveFake(t, f), sc.name)
 				s.AutoAck, s.TransactionIDs = autoAck, autoAck
 				if sc.single {
-					s.Duration = 400 * time.Millisecond // time for a second message
+					s.Duration = 400 * time.Millisecond // long enough for a second message
 				}
 				var report Report
 				for {
@@ -42,7 +42,7 @@ func TestEveryScenarioVerifiesACorrectServer(t *testing.T) {
 					if sc.quiet || report.Outcomes[0].Runs[0].Messages > 0 || s.Duration > 20*time.Second {
 						break
 					}
-					s.Duration *= 4 // a busy machine completed no message
+					s.Duration *= 4 // a busy machine may complete no message in time
 				}
 				require.True(t, report.Verified)
 				r := report.Outcomes[0].Runs[0]
@@ -61,17 +61,17 @@ func TestEveryScenarioVerifiesACorrectServer(t *testing.T) {
 	}
 }
 
-func TestBrokenPromisesAreFound(t *testing.T) {
+func TestViolatedGuaranteesAreReported(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct {
 		what string
 		fake *fake
 		want string
 	}{
-		{"loses", &fake{lose: 8}, " deliveries of acknowledged pushes never came"}, // on a paused machine more seem lost
+		{"loses", &fake{lose: 8}, " acknowledged pushes were not delivered"}, // the number is higher if the machine stalls
 		{"duplicates", &fake{again: 2}, "1 messages were delivered again"},
-		{"swaps", &fake{swap: 8}, "came out of order"},
-		{"misplaces", &fake{mix: 2}, "that were not pushed so"},
+		{"swaps", &fake{swap: 8}, "were delivered out of order"},
+		{"misplaces", &fake{mix: 2}, "with a queue, partition or number that was never pushed"},
 	} {
 		for _, scenario := range []string{"push", "pop", "end-to-end"} {
 			t.Run(c.what+" in "+scenario, func(t *testing.T) {
@@ -91,17 +91,17 @@ func TestBrokenPromisesAreFound(t *testing.T) {
 	}
 }
 
-func TestAFailedRequestIsNoFault(t *testing.T) {
+func TestAFailedRequestIsNotAFault(t *testing.T) {
 	t.Parallel()
 	report, err := Run(t.Context(), brief(serveFake(t, &fake{fail: 1}), "end-to-end"))
 	require.NoError(t, err)
 	r := report.Outcomes[0].Runs[0]
 	require.Equal(t, map[string]int{"503": 1}, r.Errors)
 	require.Equal(t, 5, r.Counts.Unclear)
-	require.Equal(t, r.Counts.Pushed+r.Counts.Unclear, r.Counts.Delivered, "the server had stored the push")
+	require.Equal(t, r.Counts.Pushed+r.Counts.Unclear, r.Counts.Delivered, "the server delivers the push although it answered 503")
 }
 
-func TestAnOpenLoopMeasuresFromThePlannedStart(t *testing.T) {
+func TestOpenLoopMeasuresFromThePlannedStart(t *testing.T) {
 	t.Parallel()
 	for _, slow := range []bool{false, true} {
 		f := &fake{}
@@ -109,22 +109,22 @@ func TestAnOpenLoopMeasuresFromThePlannedStart(t *testing.T) {
 			f.takes = 50 * time.Millisecond
 		}
 		s := brief(serveFake(t, f), "push")
-		// 100 pushes are due, and a slow server answers 10 of them.
+		// 100 pushes are planned. The slow server answers about 10 of them.
 		s.Connections, s.Batch, s.Rate, s.Warmup, s.Duration = 1, 1, 200, 0, 500*time.Millisecond
 		s.Patience = 10 * time.Second
 		report, err := Run(t.Context(), s)
 		require.NoError(t, err)
 		r := report.Outcomes[0].Runs[0]
-		require.Equal(t, 100, r.Latencies[0].Count, "every planned start has a time")
+		require.Equal(t, 100, r.Latencies[0].Count, "the measurement has a time for every planned push")
 		if slow {
 			require.Less(t, r.Counts.Pushed, 20)
-			require.Greater(t, r.Latencies[0].P50, 150.0, "the wait of unsent pushes counts")
+			require.Greater(t, r.Latencies[0].P50, 150.0, "the times include the wait of unsent pushes")
 			require.Contains(t, strings.Join(r.Notes, "\n"), "the rate was not reached")
 		}
 	}
 }
 
-func TestAnInterruptKeepsTheMeasurements(t *testing.T) {
+func TestInterruptKeepsTheMeasurements(t *testing.T) {
 	t.Parallel()
 	for _, sc := range scenarios() {
 		t.Run(sc.name, func(t *testing.T) {
@@ -169,7 +169,7 @@ func TestRunsAndMedian(t *testing.T) {
 	var table, text bytes.Buffer
 	require.NoError(t, report.WriteTable(&table))
 	require.Contains(t, table.String(), "median")
-	require.Contains(t, table.String(), "statements at the database were not counted: --database-url is not set")
+	require.Contains(t, table.String(), "statements in the database were not counted: --database-url is not set")
 	require.Contains(t, table.String(), "the queue was kept: "+o.Runs[0].Queue)
 	require.NoError(t, report.WriteJSON(&text))
 	var back Report

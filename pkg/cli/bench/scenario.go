@@ -9,35 +9,35 @@ import (
 	"text/tabwriter"
 )
 
-// scenario is one way to load a server, with its default numbers.
+// scenario is one way to load a server, with its default settings.
 type scenario struct {
 	name, about string
 	kind
 	connections, batch, partitions, groups int
 }
 
-// kind is what scenarios have in common.
+// kind has the properties that several scenarios share.
 type kind struct {
 	// run loads the server and fills the trial.
 	run func(ctx context.Context, t *trial) error
-	// paced: it accepts a rate.
+	// paced means that the scenario accepts a rate.
 	paced bool
-	// flowing: producers and consumers run at the same time.
+	// flowing means that producers and consumers run at the same time.
 	flowing bool
-	// single: it measures one message at a time, so its baseline inserts one row at a time.
+	// single means that the scenario measures one message at a time. Its baseline inserts one row at a time.
 	single bool
-	// quiet: it pushes no message.
+	// quiet means that the scenario pushes no message.
 	quiet bool
 }
 
-// scenarios returns all scenarios in the order of All.
+// scenarios returns all scenarios, in the order in which All runs them.
 func scenarios() []scenario {
 	flow := kind{run: runFlow, paced: true, flowing: true}
 	return []scenario{
 		{"push", "producers only", kind{run: runPush, paced: true}, 16, 100, 100, 0},
 		{"pop", "consumers drain a backlog", kind{run: runPop}, 16, 100, 100, 0},
 		{"end-to-end", "half the connections push, half pop", flow, 16, 10, 100, 0},
-		{"wake", "a message now and then for a waiting consumer", kind{run: runWake, single: true}, 1, 1, 1, 0},
+		{"wake", "a push every 0.3 s for a waiting consumer", kind{run: runWake, single: true}, 1, 1, 1, 0},
 		{"idle", "requests wait and no message arrives", kind{run: runIdle, quiet: true}, 1000, 1, 1, 0},
 		{"herd", "all requests wait in one group, and one message arrives", kind{run: runHerd, single: true}, 1000, 1, 1, 0},
 		{"fan-out", "every group gets every message", flow, 22, 10, 100, 10},
@@ -58,7 +58,7 @@ func names(want func(sc scenario) bool) []string {
 	return names
 }
 
-// Describe returns a table of the scenarios and their numbers.
+// Describe returns a table of the scenarios and their default settings.
 func Describe() string {
 	return align(func(table io.Writer) {
 		printf(table, "  scenario\twhat\tconnections\tbatch\tpartitions\n")
@@ -68,7 +68,7 @@ func Describe() string {
 	})
 }
 
-// align returns the lines that write writes, with the cells between tabs as columns.
+// align returns the lines that write writes, and aligns the cells between tabs as columns.
 func align(write func(table io.Writer)) string {
 	var text strings.Builder
 	table := tabwriter.NewWriter(&text, 0, 0, 2, ' ', 0)
@@ -80,7 +80,7 @@ func align(write func(table io.Writer)) string {
 // printf writes to memory or a terminal and ignores errors.
 func printf(w io.Writer, format string, args ...any) { _, _ = fmt.Fprintf(w, format, args...) }
 
-// settle replaces zeros by the defaults of the scenario.
+// settle replaces zeros by the defaults of the scenario, and resets settings that the scenario does not use.
 func (sc scenario) settle(s Settings) Settings {
 	s.Connections = cmp.Or(s.Connections, sc.connections)
 	s.Batch = cmp.Or(s.Batch, sc.batch)
@@ -100,7 +100,7 @@ func (sc scenario) settle(s Settings) Settings {
 	return s
 }
 
-// least returns the fewest connections that the scenario can run with.
+// least returns the minimum number of connections of the scenario.
 func (sc scenario) least(s Settings) int {
 	if !sc.flowing {
 		return 1

@@ -10,17 +10,17 @@ import (
 	"time"
 )
 
-// All names every scenario.
+// All is the name that selects every scenario.
 const All = "all"
 
-// maxBatch is the most messages of one call.
+// maxBatch is the maximum number of messages of one call.
 const maxBatch = 10_000
 
-// Settings select and configure scenarios. 0 is the default of the scenario, if it has one. The
-// flags of `belfry bench` describe the fields.
+// Settings select and configure scenarios. 0 means the default of the scenario, if there is one. The flags of `belfry
+// bench` describe the fields.
 type Settings struct {
 	URL string `json:"url"`
-	// Token is sent with each request; empty: none.
+	// Token is sent with each request. An empty token is not sent.
 	Token          string        `json:"-"`
 	Scenarios      []string      `json:"-"`
 	Connections    int           `json:"connections"`
@@ -41,18 +41,18 @@ type Settings struct {
 	TransactionIDs bool          `json:"transactionIds"`
 	Repeat         int           `json:"repeat"`
 	Baseline       bool          `json:"baseline"`
-	// BaselineConnections 0 is Connections.
+	// BaselineConnections 0 means the value of Connections.
 	BaselineConnections int  `json:"baselineConnections"`
 	HoldSnapshot        bool `json:"holdSnapshot"`
-	// CAFile has the CA of an https server. Empty: the CAs of this machine.
+	// CAFile has the CA of an https server. If it is empty, the CAs of this machine are used.
 	CAFile string `json:"-"`
-	// DatabaseURL is the database of the server. With Baseline or HoldSnapshot it is also watched
-	// for locks.
+	// DatabaseURL is the database of the server. With Baseline or HoldSnapshot, bench also samples the locks in this
+	// database.
 	DatabaseURL string `json:"-"`
 	Keep        bool   `json:"keep"`
-	// Patience is the time without an arrival after which the remaining messages count as missing.
+	// Patience is the time to wait for the next message. After a longer gap, the remaining messages count as missing.
 	Patience time.Duration `json:"-"`
-	// Progress is a terminal for a line about the current run; nil for none.
+	// Progress is a terminal that shows a line about the current run. It may be nil.
 	Progress io.Writer `json:"-"`
 }
 
@@ -64,7 +64,7 @@ func Defaults() Settings {
 	}
 }
 
-// Validate returns all problems at once; each names the flag to change.
+// Validate returns all problems at once. Each problem names the flag to change.
 func (s Settings) Validate() error {
 	var errs []error
 	check := func(ok bool, format string, args ...any) {
@@ -86,13 +86,13 @@ func (s Settings) Validate() error {
 	} {
 		check(n.value >= n.least, "--%s is %d: give %d or more", n.flag, n.value, n.least)
 	}
-	check(s.Batch <= maxBatch, "--batch is %d: give at most %d, a pop returns no more", s.Batch, maxBatch)
-	check(s.PopBatch <= maxBatch, "--pop-batch is %d: give at most %d, a pop returns no more", s.PopBatch, maxBatch)
+	check(s.Batch <= maxBatch, "--batch is %d: give at most %d, the limit of a pop", s.Batch, maxBatch)
+	check(s.PopBatch <= maxBatch, "--pop-batch is %d: give at most %d, the limit of a pop", s.PopBatch, maxBatch)
 	check(s.Duration > 0, "--duration is %s: give a time such as 10s", s.Duration)
 	check(s.Warmup >= 0, "--warmup is %s: give 0s or more", s.Warmup)
 	check(s.Rate >= 0, "--rate is %g: give messages per second, or 0 for a closed loop", s.Rate)
-	check(!s.Baseline || s.DatabaseURL != "", "--baseline needs a database: set --database-url to the one the server uses")
-	check(!s.HoldSnapshot || s.DatabaseURL != "", "--hold-snapshot needs a database: set --database-url to the one the server uses")
+	check(!s.Baseline || s.DatabaseURL != "", "--baseline needs a database: set --database-url to the database of the server")
+	check(!s.HoldSnapshot || s.DatabaseURL != "", "--hold-snapshot needs a database: set --database-url to the database of the server")
 	chosen, err := s.chosen()
 	if err != nil {
 		return errors.Join(append(errs, err)...)
@@ -103,7 +103,7 @@ func (s Settings) Validate() error {
 	for _, sc := range chosen {
 		with := sc.settle(s)
 		least := sc.least(with)
-		check(with.Connections >= least, "--connections is %d: %s needs at least %d, a producer and a consumer of each group",
+		check(with.Connections >= least, "--connections is %d: %s needs at least %d, one producer and one consumer for each group",
 			with.Connections, sc.name, least)
 	}
 	return errors.Join(errs...)

@@ -12,9 +12,9 @@ import (
 )
 
 const (
-	// leaseTime is the lease of the queue of a trial.
+	// leaseTime is the lease time of the queue of a trial.
 	leaseTime = 30 * time.Second
-	// restBatch is the batch of the pops that empty a queue after the load.
+	// restBatch is the batch size of the pops that drain a queue after the load.
 	restBatch = 1000
 )
 
@@ -24,9 +24,9 @@ type trial struct {
 	*load.Traffic
 	scenario scenario
 	queue    string
-	// counted are the messages of the result.
+	// counted has the number of messages for the result.
 	counted *load.Messages
-	// judged: the load ran to its end, so an undelivered message is lost.
+	// judged means that the load ran to its end, so an undelivered message is lost.
 	judged bool
 	result Result
 }
@@ -47,7 +47,7 @@ func newTrial(s Settings, sc scenario, c *load.Client) *trial {
 	return t
 }
 
-// openLedger creates the ledger. Each partition and each producer has at least one lane. timed
+// openLedger creates the ledger. Each partition and each producer has at least one lane. With timed, the meter
 // measures deliveries.
 func (t *trial) openLedger(producers int, timed bool) {
 	config := load.LedgerConfig{Groups: len(t.Traffic.Groups), Lease: leaseTime}
@@ -60,7 +60,7 @@ func (t *trial) openLedger(producers int, timed bool) {
 	t.Ledger = load.NewLedger(config)
 }
 
-// popOptions returns the pops of a consumer with the settings of the trial.
+// popOptions returns the options of a consumer's pops from the settings of the trial.
 func (t *trial) popOptions() load.PopOptions {
 	return load.PopOptions{Batch: t.PopBatch, Partitions: t.PopPartitions, AutoAck: t.AutoAck}
 }
@@ -77,12 +77,12 @@ func (t *trial) startConsumers(ctx context.Context, n int, o load.PopOptions) *l
 	return consumers
 }
 
-// run creates the queue, loads the server, judges the deliveries and deletes the queue.
+// run creates the queue, loads the server, checks the deliveries and deletes the queue.
 func (t *trial) run(ctx context.Context) (err error) {
 	// An interrupt does not stop the creation and the deletion of the queue.
 	lasting := context.WithoutCancel(ctx)
 	if err := t.Client.Configure(lasting, t.queue, map[string]int{"leaseTime": int(leaseTime.Seconds())}); err != nil {
-		return fmt.Errorf("making a queue (does --server lead to a server?): %w", err)
+		return fmt.Errorf("creating a queue (does --server lead to a server?): %w", err)
 	}
 	if !t.Keep {
 		defer func() {
@@ -99,12 +99,12 @@ func (t *trial) run(ctx context.Context) (err error) {
 	return nil
 }
 
-// drain waits until the consumers have the remaining messages and stops them. Then it pops
-// messages that no waiting pop was woken for. What is still missing is lost.
+// drain waits until the consumers have received the remaining messages, and stops the consumers. Then it pops the
+// messages that woke no waiting pop. A message that is still missing is lost.
 func (t *trial) drain(ctx context.Context, consumers *load.Workers) error {
 	all, err := t.Ledger.WaitDrained(ctx, t.Patience)
 	if err == nil && !all && (t.Unanswered.Load() > 0 || t.Ledger.Counts().LostLeases > 0) {
-		// Messages of lost leases are delivered again when the lease ends.
+		// The server delivers messages of lost leases again after the lease time.
 		_, err = t.Ledger.WaitDrained(ctx, leaseTime)
 	}
 	if err = errors.Join(err, consumers.Stop()); err != nil {
@@ -124,7 +124,7 @@ func (t *trial) note(format string, args ...any) {
 	t.result.Notes = append(t.result.Notes, fmt.Sprintf(format, args...))
 }
 
-// conclude fills the result.
+// conclude fills the result of the trial.
 func (t *trial) conclude(interrupted bool) {
 	r := &t.result
 	r.Scenario, r.Interrupted, r.Seconds = t.scenario.name, interrupted, t.Meter.Seconds()
@@ -139,11 +139,11 @@ func (t *trial) conclude(interrupted bool) {
 		r.Rate = float64(r.Messages) / r.Seconds
 	}
 	if interrupted {
-		t.note("interrupted: messages that were not delivered yet are not judged")
+		t.note("the run was interrupted: undelivered messages do not count as lost")
 	}
 }
 
-// faults returns the broken promises.
+// faults returns a text for each violated guarantee.
 func (t *trial) faults() []string {
 	c := &t.result.Counts
 	faults := []string{}
@@ -152,18 +152,18 @@ func (t *trial) faults() []string {
 			faults = append(faults, fmt.Sprintf(format, n))
 		}
 	}
-	fault(c.Duplicates, "%d messages were delivered again although their lease was held or they were acknowledged")
-	fault(c.Disordered, "%d messages came out of order")
-	fault(c.Unexpected, "%d messages came that were not pushed so, or were refused")
-	fault(c.Stuck, "%d messages reached no waiting consumer, only a later pop")
+	fault(c.Duplicates, "%d messages were delivered again although they were leased or acknowledged")
+	fault(c.Disordered, "%d messages were delivered out of order")
+	fault(c.Unexpected, "%d messages were delivered with a queue, partition or number that was never pushed, or after a refused push")
+	fault(c.Stuck, "%d messages reached no waiting consumer; a later pop found them")
 	switch unanswered := t.Unanswered.Load(); {
 	case !t.judged:
 		c.Lost = 0
 	case c.Lost > 0 && t.AutoAck && unanswered > 0:
-		t.note("%d messages are missing and not judged: %d pops with autoAck had no answer and may have consumed them", c.Lost, unanswered)
+		t.note("%d messages are missing: they do not count as lost, because %d pops with autoAck got no answer and may have consumed them", c.Lost, unanswered)
 		c.Lost = 0
 	default:
-		fault(c.Lost, "%d deliveries of acknowledged pushes never came")
+		fault(c.Lost, "%d messages of acknowledged pushes were not delivered")
 	}
 	if t.judged && !t.scenario.quiet && c.Pushed == 0 {
 		faults = append(faults, "no push succeeded, so nothing was measured")

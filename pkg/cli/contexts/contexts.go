@@ -19,14 +19,13 @@ type Context struct {
 	CAFile string `yaml:"caFile,omitempty"`
 }
 
-// File is the content of the file of contexts. Only its owner may read it, because it has tokens.
+// File is the content of the contexts file. Only its owner may read the file, because it contains tokens.
 type File struct {
 	Current  string    `yaml:"current,omitempty"`
 	Contexts []Context `yaml:"contexts"`
 }
 
-// filePath returns the path of the file: BELFRY_CONTEXTS, or belfry/contexts.yaml in the folder of the
-// user for settings.
+// filePath returns the path of the file: BELFRY_CONTEXTS, or belfry/contexts.yaml in the user's configuration folder.
 func filePath() (string, error) {
 	if path := os.Getenv("BELFRY_CONTEXTS"); path != "" {
 		return path, nil
@@ -38,11 +37,11 @@ func filePath() (string, error) {
 	return filepath.Join(dir, "belfry", "contexts.yaml"), nil
 }
 
-// Load reads the file. Without a file there are no contexts.
+// Load reads the file. It returns an empty File if the file does not exist.
 func Load() (File, error) {
 	path, err := filePath()
 	if err != nil {
-		return File{}, nil //nolint:nilerr // without a home there are no contexts
+		return File{}, nil //nolint:nilerr // without a home folder there are no contexts
 	}
 	text, err := os.ReadFile(path) //nolint:gosec // the user names the file
 	if errors.Is(err, fs.ErrNotExist) {
@@ -58,7 +57,7 @@ func Load() (File, error) {
 	return c, nil
 }
 
-// Save writes the file, whole or not at all.
+// Save writes the file atomically.
 func (c *File) Save() error {
 	path, err := filePath()
 	if err != nil {
@@ -85,7 +84,7 @@ func (c *File) Save() error {
 	return nil
 }
 
-// Get returns a context by its name, or the current one for "". Without a current one it is empty.
+// Get returns the context with a name. For "" it returns the current context, or an empty Context if there is none.
 func (c *File) Get(name string) (Context, error) {
 	if name == "" {
 		name = c.Current
@@ -96,7 +95,7 @@ func (c *File) Get(name string) (Context, error) {
 	if i := c.Index(name); i >= 0 {
 		return c.Contexts[i], nil
 	}
-	return Context{}, fmt.Errorf("there is no context %q: \"belfry context list\" shows them", name)
+	return Context{}, fmt.Errorf("there is no context %q: \"belfry context list\" shows the contexts", name)
 }
 
 // Index returns the index of a context, or -1.

@@ -1,4 +1,4 @@
-// Package contexts keeps the servers and tokens that a user has named, in a file that only the user may read.
+// Package contexts stores the servers and tokens that a user has named. Only this user may read the file.
 //
 // It may import no other package of Belfry.
 package contexts

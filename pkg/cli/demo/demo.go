@@ -17,9 +17,9 @@ import (
 const orders, invoices = "demo.orders", "demo.invoices"
 
 const (
-	// customers is the number of partitions of the orders.
+	// customers is the number of customers. Each customer has one partition in the queue of the orders.
 	customers = 40
-	// unpaid is the number of invoices that become dead letters at the start.
+	// unpaid is the number of invoices that the demo makes dead letters at the start.
 	unpaid = 12
 )
 
@@ -38,14 +38,14 @@ type shop struct {
 	// every is the time between two orders.
 	every time.Duration
 	mu    sync.Mutex
-	// last is the id of the newest order. Under mu.
+	// last is the id of the newest order. mu protects it.
 	last int64
-	// refused has the id of each invoice that the printer will refuse, and the reason. Under mu.
+	// refused has the ids of the invoices that the printer will refuse, with the reason. mu protects it.
 	refused map[int64]string
 }
 
-// Run runs the shop until ctx ends, and returns nil then. It pushes an order after each interval every. It returns an error if
-// the server refuses a request.
+// Run runs the shop until ctx ends, and then returns nil. It pushes one order per interval every. If the server
+// refuses a request, Run returns the error.
 func Run(ctx context.Context, c *client.Client, every time.Duration, out io.Writer) error {
 	s := &shop{client: c, every: every, last: time.Now().Unix() * 1000, refused: map[int64]string{}}
 	if err := s.open(ctx); err != nil {
@@ -54,10 +54,10 @@ func Run(ctx context.Context, c *client.Client, every time.Duration, out io.Writ
 	_, _ = fmt.Fprintf(out, "A small shop runs in the queues %s and %s, until Ctrl-C.\n"+
 		"  billing    reads each order and writes an invoice\n"+
 		"  warehouse  is too slow: its lag grows\n"+
-		"  loyalty    fails now and then, and tries again\n"+
-		"  printer    has no paper: %d invoices are dead letters and wait for a redrive\n"+
-		"Look at it: the dashboard at /ui/ of the server, \"belfry top\", \"belfry group list\".\n"+
-		"Remove it: \"belfry queue delete %s\", \"belfry queue delete %s\".\n", orders, invoices, unpaid, orders, invoices)
+		"  loyalty    fails now and then, and gets the order again\n"+
+		"  printer    has no paper: %d invoices are dead letters until a redrive\n"+
+		"To watch the shop, use the dashboard at /ui/ of the server, \"belfry top\" or \"belfry group list\".\n"+
+		"To remove the shop, run \"belfry queue delete %s\" and \"belfry queue delete %s\".\n", orders, invoices, unpaid, orders, invoices)
 	ctx, stop := context.WithCancelCause(ctx)
 	defer stop(nil)
 	var all sync.WaitGroup
@@ -76,7 +76,7 @@ func Run(ctx context.Context, c *client.Client, every time.Duration, out io.Writ
 	return nil
 }
 
-// open makes the queues, and the invoices that the printer refuses.
+// open creates the queues, and pushes the invoices that the printer refuses.
 func (s *shop) open(ctx context.Context) error {
 	for queue, options := range map[string]map[string]any{
 		orders:   {"leaseTime": 30, "retryLimit": 3, "retryDelay": 1000, "retentionEnabled": true, "retentionSeconds": 3600},
@@ -138,7 +138,7 @@ func (s *shop) billing(ctx context.Context) error {
 	})
 }
 
-// warehouse needs three intervals for each order. An order comes in each interval, so its lag grows.
+// warehouse needs three intervals for each order. A new order comes in each interval, so the lag of the group grows.
 func (s *shop) warehouse(ctx context.Context) error {
 	return s.consume(ctx, orders, "warehouse", 1, func(ctx context.Context, _ order) error {
 		pause := time.NewTimer(3 * s.every)
@@ -152,7 +152,7 @@ func (s *shop) warehouse(ctx context.Context) error {
 	})
 }
 
-// loyalty fails at random. For each 50th order it fails at every attempt, so the order becomes a dead letter.
+// loyalty fails at random. It fails at every attempt for each 50th order, so that order becomes a dead letter.
 func (s *shop) loyalty(ctx context.Context) error {
 	return s.consume(ctx, orders, "loyalty", 4, func(_ context.Context, o order) error {
 		if o.ID%50 == 0 || rand.IntN(20) == 0 {
@@ -162,7 +162,7 @@ func (s *shop) loyalty(ctx context.Context) error {
 	})
 }
 
-// printer refuses some invoices once. They are dead letters until a redrive, which succeeds.
+// printer refuses each invoice in refused once. The invoice is a dead letter until a redrive, which succeeds.
 func (s *shop) printer(ctx context.Context) error {
 	return s.consume(ctx, invoices, "printer", 2, func(_ context.Context, o order) error {
 		s.mu.Lock()

@@ -1,5 +1,5 @@
-// Package demo runs a small shop on a server, so that a newcomer sees queues that live: orders that come all the time, a
-// consumer that is too slow, one that fails now and then, and dead letters that wait for a redrive.
+// Package demo runs a small shop on a server, so that a newcomer sees queues at work. The shop has a steady flow of
+// orders, a consumer that is too slow, a consumer that fails now and then, and dead letters that need a redrive.
 //
 // It may import pkg/client.
 package demo

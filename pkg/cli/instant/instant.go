@@ -1,6 +1,6 @@
-// Package instant reads the instants and durations that people write.
+// Package instant parses the times and durations that users type.
 //
-// It may import no other package of Belfry.
+// The package imports no other package of Belfry.
 package instant
 
 import (
@@ -10,7 +10,7 @@ import (
 	"time"
 )
 
-// Parse reads an instant: RFC 3339, now, or a time before now such as 15m, 2d or '15m ago'.
+// Parse parses a time: RFC 3339, now, or a duration before now such as 15m, 2d or '15m ago'.
 func Parse(text string, now time.Time) (time.Time, error) {
 	if text == "now" {
 		return now, nil
@@ -25,7 +25,7 @@ func Parse(text string, now time.Time) (time.Time, error) {
 	return now.Add(-ago), nil
 }
 
-// Duration is time.ParseDuration with days.
+// Duration is time.ParseDuration with the additional unit d (24 hours). A value with d is a whole number.
 func Duration(text string) (time.Duration, error) {
 	if days, found := strings.CutSuffix(text, "d"); found {
 		n, err := strconv.Atoi(days)

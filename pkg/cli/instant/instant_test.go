@@ -7,7 +7,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-func TestPeopleWriteInstants(t *testing.T) {
+func TestParseReadsTimesThatUsersType(t *testing.T) {
 	t.Parallel()
 	now := time.Date(2026, 5, 16, 8, 41, 27, 0, time.UTC)
 	for text, want := range map[string]time.Time{

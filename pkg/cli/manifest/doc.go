@@ -1,5 +1,5 @@
-// Package manifest compares a YAML file of queues and consumer groups with those of a server, and returns the
-// requests that make both equal.
+// Package manifest compares the queues and consumer groups of a YAML file with the queues and groups of a server. It
+// returns the requests that change the server as the file says.
 //
-// It may import pkg/client and pkg/cli/output.
+// The package imports only pkg/client and pkg/cli/output.
 package manifest

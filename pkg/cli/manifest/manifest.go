@@ -18,14 +18,14 @@ import (
 	"github.com/belfry-mq/belfry/pkg/client"
 )
 
-// Manifest says which queues there are and how they are configured.
+// Manifest lists queues and consumer groups with their configuration.
 type Manifest struct {
 	Queues []namedQueue `yaml:"queues" json:"queues"`
 	Groups []namedGroup `yaml:"groups,omitempty" json:"groups,omitempty"`
 }
 
-// namedQueue is a queue of a manifest. What is nil keeps its value. For a new queue, namespace and task then follow from the
-// name.
+// namedQueue is a queue of a manifest. A nil field means that the queue keeps its value. A new queue takes a nil
+// namespace or task from its name.
 type namedQueue struct {
 	Name      string         `yaml:"name" json:"name"`
 	Namespace *string        `yaml:"namespace,omitempty" json:"namespace,omitempty"`
@@ -34,23 +34,23 @@ type namedQueue struct {
 	Options   map[string]any `yaml:"options,omitempty" json:"options,omitempty"`
 }
 
-// namedGroup is a consumer group of a queue. Paused is nil if it keeps its value.
+// namedGroup is a consumer group of a queue. A nil Paused means that the group keeps its state.
 type namedGroup struct {
 	Name   string `yaml:"name" json:"name"`
 	Queue  string `yaml:"queue" json:"queue"`
 	Paused *bool  `yaml:"paused,omitempty" json:"paused,omitempty"`
 }
 
-// Step is one change that a manifest needs: its Text for people, and the request that makes it.
+// Step is one change that a manifest needs. Text describes the change, and Request makes it.
 type Step struct {
 	Queue   string
 	Text    string
 	Request client.Request
-	// Options are those of the manifest.
+	// Options are the options in the manifest.
 	Options map[string]any
 }
 
-// Text says what the steps are, one in a line.
+// Text returns the texts of the steps, one per line.
 func Text(steps []Step) string {
 	if len(steps) == 0 {
 		return "nothing to change"
@@ -62,12 +62,12 @@ func Text(steps []Step) string {
 	return strings.Join(texts, "\n")
 }
 
-// Queue is the manifest of one queue. A nil namespace or task keeps its value.
+// Queue returns the manifest of one queue. With a nil namespace or task, the queue keeps its value.
 func Queue(name string, namespace, task *string, options map[string]any) Manifest {
 	return Manifest{Queues: []namedQueue{{Name: name, Namespace: namespace, Task: task, Options: options}}}
 }
 
-// Read reads one or more YAML documents. A member that is not known is an error.
+// Read reads one or more YAML documents. An unknown member is an error.
 func Read(text []byte) (all Manifest, err error) {
 	decoder := yaml.NewDecoder(bytes.NewReader(text))
 	decoder.KnownFields(true)
@@ -83,7 +83,7 @@ func Read(text []byte) (all Manifest, err error) {
 	seen := map[string]bool{}
 	for _, q := range all.Queues {
 		if q.Name == "" || seen[q.Name] {
-			return Manifest{}, fmt.Errorf("the file has a queue without a name, or %q twice", q.Name)
+			return Manifest{}, fmt.Errorf("the file has a queue without a name, or the queue %q twice", q.Name)
 		}
 		seen[q.Name] = true
 		for name := range q.Options {
@@ -100,7 +100,7 @@ func Read(text []byte) (all Manifest, err error) {
 	return all, nil
 }
 
-// Steps returns the changes of queues and groups, without deletions. It asks the server what is configured now.
+// Steps reads the configuration of the server and returns the changes of queues and groups, without deletions.
 func Steps(ctx context.Context, c *client.Client, wanted Manifest) (steps []Step, err error) {
 	for _, q := range wanted.Queues {
 		now, found, err := SettingsOf(ctx, c, q.Name)
@@ -129,13 +129,13 @@ func Steps(ctx context.Context, c *client.Client, wanted Manifest) (steps []Step
 			}
 		}
 		if !found && g.Paused != nil && *g.Paused {
-			return nil, fmt.Errorf("the queue %q has no group %q: a group is made by its first pop", g.Queue, g.Name)
+			return nil, fmt.Errorf("the queue %q has no group %q: the first pop of a group creates it", g.Queue, g.Name)
 		}
 	}
 	return steps, nil
 }
 
-// steps returns the changes that a queue needs.
+// steps returns the changes of a queue. now has its current settings; found is false if the queue does not exist.
 func (q *namedQueue) steps(now Settings, found bool) (steps []Step) {
 	var differences []string
 	differ := func(name string, was, is any) {
@@ -173,7 +173,7 @@ func pauseStep(what, path string, paused bool) Step {
 	return Step{Text: verb + " " + what, Request: client.Request{Method: http.MethodPost, Path: path + "/" + verb}}
 }
 
-// Deletions returns the deletions of the queues that a manifest does not name.
+// Deletions returns steps that delete the queues of the server that the manifest does not name.
 func Deletions(ctx context.Context, c *client.Client, wanted Manifest) (steps []Step, err error) {
 	named := map[string]bool{}
 	for _, q := range wanted.Queues {
@@ -223,7 +223,7 @@ func Current(ctx context.Context, c *client.Client) (all Manifest, err error) {
 		if err != nil {
 			return all, err
 		}
-		if found { // it may be deleted meanwhile
+		if found { // the queue may be deleted meanwhile
 			all.Queues = append(all.Queues, namedQueue{Name: name, Namespace: &now.Namespace, Task: &now.Task, Paused: &now.Paused, Options: now.Options})
 		}
 	}
@@ -234,7 +234,7 @@ func Current(ctx context.Context, c *client.Client) (all Manifest, err error) {
 	return all, err
 }
 
-// group is a consumer group of the server.
+// group is a consumer group in the answer of the server.
 type group struct {
 	Name   string `json:"name"`
 	Queue  string `json:"queueName"`

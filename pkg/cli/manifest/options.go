@@ -10,7 +10,7 @@ import (
 	"github.com/agnivade/levenshtein"
 )
 
-// Options are the names of the options of a queue. A server drops other ones.
+// Options are the names of the options of a queue. The server ignores other names.
 var Options = []string{
 	"completedRetentionSeconds", "deadLetterExpired", "deadLetterQueue", "delayedProcessing", "dlqAfterMaxRetries", "encryptionEnabled",
 	"expireAfterSeconds", "leaseTime", "maxDeliveries", "maxSize", "maxWaitTimeSeconds", "priority", "retentionEnabled", "retentionSeconds",
@@ -30,8 +30,8 @@ func distance(a, b string) int {
 	return levenshtein.ComputeDistance(strings.ToLower(a), strings.ToLower(b))
 }
 
-// ReadOptions returns the options of a JSON object, which may be empty, and of pairs NAME=VALUE. A value that is no JSON is
-// a text. The pairs win.
+// ReadOptions returns the options of a JSON object and of pairs NAME=VALUE. The object may be empty. A value that is
+// not JSON is a string. A pair overrides a member of the object.
 func ReadOptions(object string, pairs []string) (map[string]any, error) {
 	options := map[string]any{}
 	if object != "" {

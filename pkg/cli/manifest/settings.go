@@ -10,7 +10,7 @@ import (
 	"github.com/belfry-mq/belfry/pkg/client"
 )
 
-// Settings are what a queue is configured with.
+// Settings is the configuration of a queue.
 type Settings struct {
 	Namespace string         `json:"namespace" yaml:"namespace"`
 	Task      string         `json:"task" yaml:"task"`
@@ -18,7 +18,7 @@ type Settings struct {
 	Options   map[string]any `json:"options" yaml:"options,omitempty"`
 }
 
-// SettingsOf reads the settings of a queue. Without the queue, found is false.
+// SettingsOf reads the settings of a queue. found is false if the queue does not exist.
 func SettingsOf(ctx context.Context, c *client.Client, queueName string) (settings Settings, found bool, err error) {
 	var answer struct {
 		Queue Settings `json:"queue"`
@@ -29,14 +29,14 @@ func SettingsOf(ctx context.Context, c *client.Client, queueName string) (settin
 	}
 	for name, value := range answer.Queue.Options {
 		if n, isNumber := value.(float64); isNumber && n == math.Trunc(n) {
-			answer.Queue.Options[name] = int64(n) // so that it is written and compared as in a YAML file
+			answer.Queue.Options[name] = int64(n) // as in a YAML file, so that a comparison finds no false difference
 		}
 	}
 	return answer.Queue, err == nil, err
 }
 
-// ChangeRequest creates a queue, or changes of an existing one only what is given. A nil namespace or task keeps its value. For a
-// new queue they follow from the name if both are nil.
+// ChangeRequest returns a request that creates a queue, or changes only the given settings of an existing queue. With
+// a nil namespace or task, an existing queue keeps its value. If both are nil, a new queue takes both from its name.
 func ChangeRequest(queueName string, exists bool, namespace, task *string, options map[string]any) client.Request {
 	body := map[string]any{"options": options}
 	if options == nil {

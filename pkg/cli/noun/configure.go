@@ -20,7 +20,7 @@ func newConfigure() *cobra.Command {
 	var namespace, task string
 	cmd := &cobra.Command{
 		Use: "configure QUEUE", Aliases: []string{"create"}, Short: "Create a queue, or change its options",
-		Long: `Create a queue, or change its options. Options that are not named keep their value. "belfry queue create" is the
+		Long: `Create a queue, or change its options. Options that you leave out keep their values. "belfry queue create" is the
 same command. docs/concepts.md describes the options.`,
 		Example: `  belfry queue configure orders --option leaseTime=60 --option retryLimit=5
   belfry queue configure orders --options '{"retentionEnabled": true, "completedRetentionSeconds": 3600}'`,
@@ -52,11 +52,11 @@ same command. docs/concepts.md describes the options.`,
 	}
 	session.AddFlags(cmd)
 	f := cmd.Flags()
-	f.StringArrayVar(&pairs, "option", nil, "an option, NAME=VALUE; may be repeated")
+	f.StringArrayVar(&pairs, "option", nil, "an option, NAME=VALUE; you can repeat the flag")
 	f.StringVar(&options, "options", "", "options as a JSON object")
 	f.StringVar(&namespace, "namespace", "", "namespace instead of the first part of the name")
 	f.StringVar(&task, "task", "", "task instead of the second part of the name")
-	f.Bool("dry-run", false, "change nothing: show what would be done")
+	f.Bool("dry-run", false, "change nothing: show the changes")
 	return cmd
 }
 
@@ -69,11 +69,11 @@ func configure(s *session.Session, request client.Request, changes map[string]an
 	return s.Answer(answer, "", configuredColumns)
 }
 
-// Warn prints the warnings of an answer that are about the changed options.
+// Warn prints the warnings of an answer that name a changed option.
 func Warn(s *session.Session, answer []byte, changes map[string]any) {
 	var read api.Configured
 	if json.Unmarshal(answer, &read) != nil {
-		return // Answer says so
+		return // Answer returns the error
 	}
 	for _, warning := range read.Warnings {
 		about := func(name string) bool { return strings.Contains(warning, "options."+name) }

@@ -16,14 +16,14 @@ const deadLetterColumns = `QUEUE:queue PARTITION:partition GROUP:consumerGroup T
 
 // deadLetterFilter adds the flags that select dead letters.
 func deadLetterFilter(f *pflag.FlagSet) {
-	f.String("group", "", "only of this consumer group")
-	f.String("partition", "", "only of this partition")
-	f.String("transaction-id", "", "only with this transaction id")
-	f.String("from", "", "only failed since this instant, RFC 3339 or a time before now such as 15m or 2d")
-	f.String("to", "", "only failed before this instant")
+	f.String("group", "", "only dead letters of this consumer group")
+	f.String("partition", "", "only dead letters of this partition")
+	f.String("transaction-id", "", "only dead letters with this transaction id")
+	f.String("from", "", "only messages that failed since this time, RFC 3339 or a time before now such as 15m or 2d")
+	f.String("to", "", "only messages that failed before this time")
 }
 
-// deadLetterQuery returns the parameters of deadLetterFilter. queueName may be "".
+// deadLetterQuery returns the query parameters for the flags of deadLetterFilter. queueName may be "".
 func deadLetterQuery(in *verb.Input, queueName string) url.Values {
 	query := in.SpanQuery("group=consumerGroup", "partition", "transaction-id=transactionId", "limit")
 	if queueName != "" {
@@ -32,13 +32,13 @@ func deadLetterQuery(in *verb.Input, queueName string) url.Values {
 	return query
 }
 
-// deadLetterVerbs are the verbs of dead letters.
+// deadLetterVerbs are the commands of the noun dlq.
 var deadLetterVerbs = []*verb.Verb{
 	{
-		Use: "list", Short: "List dead letters, the newest first",
+		Use: "list", Short: "List dead letters, newest first",
 		Flags: func(f *pflag.FlagSet) {
 			limitFlag(f)
-			f.String("queue", "", "only of this queue")
+			f.String("queue", "", "only dead letters of this queue")
 			deadLetterFilter(f)
 		},
 		Named: theFlags,
@@ -58,8 +58,8 @@ var deadLetterVerbs = []*verb.Verb{
 		Use: "redrive QUEUE", Short: "Deliver dead letters again", Complete: []session.Completion{session.Queues}, Change: true, ServerDryRun: true,
 		Ask: "Redrive the dead letters of {0}?",
 		Long: `Deliver dead letters of a queue again. Choose them with --partition, --transaction-id, --from or --to, or give --all. With
---group, the command redrives only dead letters of that consumer group, and otherwise those of all groups. With --to-queue,
-it pushes the messages to another queue instead, and removes the dead letters.`,
+--group, the command redrives only dead letters of that consumer group. Without --group, it redrives the dead letters of
+all groups. With --to-queue, it pushes the messages to another queue instead, and deletes the dead letters.`,
 		Example: `  belfry dlq redrive orders --all --dry-run
   belfry dlq redrive orders --all --to-queue orders.parked
   belfry dlq redrive orders --group billing --from 2h`,
@@ -67,8 +67,8 @@ it pushes the messages to another queue instead, and removes the dead letters.`,
 		Flags: func(f *pflag.FlagSet) {
 			deadLetterFilter(f)
 			f.Bool("all", false, "every dead letter of the queue, or of the group")
-			f.String("to-queue", "", "move the messages to this queue, which exists")
-			f.Int("rate", 0, "most messages per second; 0 is no limit")
+			f.String("to-queue", "", "move the messages to this queue, which must exist")
+			f.Int("rate", 0, "maximum messages per second; 0 is no limit")
 		},
 		Request: redriveRequest, Repeat: []string{"redriven", "skipped"},
 		Columns: `QUEUE:queue GROUP:consumerGroup DRY-RUN:dryRun MATCHED:matched REDRIVEN:redriven SKIPPED:skipped
@@ -77,8 +77,9 @@ it pushes the messages to another queue instead, and removes the dead letters.`,
 	{
 		Use: "purge QUEUE", Short: "Delete dead letters", Complete: []session.Completion{session.Queues}, Change: true, ServerDryRun: true,
 		Ask: "Delete the dead letters of {0}?", Named: deadLetterOwner,
-		Long: `Delete dead letters of a queue. Choose them with --partition, --transaction-id, --from or --to, or give --all. With --group,
-the command deletes only dead letters of that consumer group, and otherwise those of all groups.`,
+		Long: `Delete dead letters of a queue. Choose them with --partition, --transaction-id, --from or --to, or give --all. With
+--group, the command deletes only dead letters of that consumer group. Without --group, it deletes the dead letters of
+all groups.`,
 		Example: `  belfry dlq purge orders --all --dry-run
   belfry dlq purge orders --group billing --all`,
 		Flags: func(f *pflag.FlagSet) {
@@ -97,11 +98,11 @@ the command deletes only dead letters of that consumer group, and otherwise thos
 	},
 }
 
-// selectedDeadLetters is deadLetterQuery for commands that change dead letters. It refuses a command line without --all that does
-// not say which.
+// selectedDeadLetters is deadLetterQuery for commands that change dead letters. It returns an error if the command
+// line has neither --all nor a flag that selects dead letters.
 func selectedDeadLetters(in *verb.Input) url.Values {
 	query := deadLetterQuery(in, in.Args[0])
-	which := len(query) - 1 // without the queue
+	which := len(query) - 1 // the query always has the queue
 	if query.Has("consumerGroup") {
 		which--
 	}
@@ -111,10 +112,11 @@ func selectedDeadLetters(in *verb.Input) url.Values {
 	return query
 }
 
-// deadLetterOwner is the queue, the first argument, and the group of --group.
+// deadLetterOwner returns the queue in the first argument and the group of --group.
 func deadLetterOwner(in *verb.Input) []verb.Thing { return queueAndGroup(in, in.Args[0]) }
 
-// redriveEach returns the requests for the groups that have dead letters, unless --group names one.
+// redriveEach returns one request for each group with dead letters. With --group it returns none, so redriveRequest
+// makes the only request.
 func redriveEach(in *verb.Input) (requests []client.Request, names []string, err error) {
 	if in.Flag("group") != "" {
 		return nil, nil, nil
@@ -130,7 +132,7 @@ func redriveEach(in *verb.Input) (requests []client.Request, names []string, err
 
 func redriveRequest(in *verb.Input) client.Request { return redriveOf(in, "__QUEUE_MODE__") }
 
-// redriveOf returns the request for the group of --group, else for group.
+// redriveOf returns the redrive request for group, or for the group of --group.
 func redriveOf(in *verb.Input, group string) client.Request {
 	body := map[string]any{"consumerGroup": group}
 	for parameter, values := range selectedDeadLetters(in) {

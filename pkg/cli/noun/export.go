@@ -14,12 +14,12 @@ import (
 	"github.com/belfry-mq/belfry/pkg/client/api"
 )
 
-// exportPage is how many dead letters one request of the export asks for.
+// exportPage is the number of dead letters that the export reads with one request.
 const exportPage = "1000"
 
 func newDeadLetterExport() *cobra.Command {
 	cmd := &cobra.Command{
-		Use: "export", Short: "Print all dead letters with their payloads, one as JSON in each line", Args: cobra.NoArgs,
+		Use: "export", Short: "Print all dead letters with their payloads, one JSON object per line", Args: cobra.NoArgs,
 		Example: `  belfry dlq export --queue orders > dead.ndjson`,
 		RunE: session.RunPatient(func(s *session.Session, _ []string) error {
 			in := &verb.Input{Session: s}
@@ -35,7 +35,7 @@ func newDeadLetterExport() *cobra.Command {
 		}),
 	}
 	session.AddServerFlags(cmd)
-	cmd.Flags().String("queue", "", "only of this queue")
+	cmd.Flags().String("queue", "", "only dead letters of this queue")
 	deadLetterFilter(cmd.Flags())
 	return cmd
 }

@@ -15,13 +15,22 @@ func groupPath(in *verb.Input) string {
 	return "/api/v1/consumer-groups/" + in.Arg(0) + "/queues/" + in.Arg(1)
 }
 
-// groupVerbs are the verbs of consumer groups.
+// groupVerbs are the commands of the noun group.
 var groupVerbs = []*verb.Verb{
 	{
 		Use: "list", Short: "List the consumer groups of all queues, with their lag",
-		Request: func(*verb.Input) client.Request { return request.Get("/api/v1/consumer-groups", nil) },
-		Columns: `GROUP:name QUEUE:queueName LAG:totalLag LAG-SECONDS:maxTimeLag PARTITIONS-WITH-LAG:partitionsWithLag
-			PAUSED:paused STATE:state STARTS:subscriptionMode:wide AGE:subscriptionCreatedAt:age`,
+		Flags: func(f *pflag.FlagSet) {
+			f.Int("limit", 1000, "how many")
+			f.String("name", "", "only groups whose names have this part")
+			f.String("queue", "", "only groups of queues whose names have this part")
+			f.String("sort", "name", "name, backlog, oldest, failures, deadLetters, partitions or consumed")
+		},
+		Request: func(in *verb.Input) client.Request {
+			return request.Get("/api/v1/groups", fresh(in.Query("limit", "name", "queue", "sort")))
+		},
+		Rows: "groups",
+		Columns: `GROUP:name QUEUE:queueName LAG:lag LAG-SECONDS:oldestSeconds PARTITIONS-WITH-LAG:partitionsWithLag IN-DELIVERY:leasedMessages
+			DEAD:deadLetters PAUSED:paused LAST-CONSUMED:lastConsumedAt:age STARTS:subscriptionMode:wide AGE:createdAt:age:wide`,
 	},
 	{
 		Use: "get GROUP", One: true, Short: "Show the partitions of a consumer group", Complete: []session.Completion{session.Groups}, Flags: limitFlag,
@@ -36,14 +45,14 @@ var groupVerbs = []*verb.Verb{
 		Use: "lag", Short: "List the partitions in which consumer groups are late", Flags: lagFlags, Request: lagRequest, Columns: lagColumns,
 	},
 	{
-		Use: "seek GROUP QUEUE", Short: "Move a consumer group to another place in a queue", Complete: []session.Completion{session.Groups, session.Queues}, Change: true,
+		Use: "seek GROUP QUEUE", Short: "Move a consumer group to another position in a queue", Complete: []session.Completion{session.Groups, session.Queues}, Change: true,
 		Ask: "Move the group {0} in the queue {1}?", Would: "move the group {0} in the queue {1}", Named: theGroup,
-		Long: `Move a consumer group to another place in a queue, or in one of its partitions. Messages after the place are
-delivered, also if they were before. Messages before it are not.`,
+		Long: `Move a consumer group to another position in a queue, or in one of its partitions. The group receives every message
+after the position, even if it received the message before. It does not receive messages before the position.`,
 		Example: `  belfry group seek billing orders --to 15m
   belfry group seek billing orders --partition customer-7 --to-end`,
 		Flags: func(f *pflag.FlagSet) {
-			f.String("to", "", "messages from this instant on, RFC 3339 or a time before now such as 15m or 2d")
+			f.String("to", "", "messages since this time, RFC 3339 or a time before now such as 15m or 2d")
 			f.Bool("to-end", false, "only new messages")
 			f.Bool("to-beginning", false, "all stored messages")
 			f.String("partition", "", "only in this partition")
@@ -66,16 +75,16 @@ delivered, also if they were before. Messages before it are not.`,
 		Columns: seekColumns,
 	},
 	switched(verb.Verb{
-		Use: "pause GROUP QUEUE", Short: "Deliver nothing of a queue to a group until it is resumed", Complete: []session.Completion{session.Groups, session.Queues},
+		Use: "pause GROUP QUEUE", Short: "Stop deliveries from a queue to a group, until a resume", Complete: []session.Completion{session.Groups, session.Queues},
 		Would: "pause the group {0} in the queue {1}", Named: theGroup,
 	}, groupPath),
 	switched(verb.Verb{
-		Use: "resume GROUP QUEUE", Short: "Deliver to a paused group again", Complete: []session.Completion{session.Groups, session.Queues},
+		Use: "resume GROUP QUEUE", Short: "Start deliveries to a paused group again", Complete: []session.Completion{session.Groups, session.Queues},
 		Would: "resume the group {0} in the queue {1}", Named: theGroup,
 	}, groupPath),
 	{
 		Use: "delete GROUP", Short: "Delete a consumer group, in one queue or in all", Complete: []session.Completion{session.Groups}, Change: true,
-		Ask: "Delete the group {0} and its places?", Would: "delete the group {0} with its places",
+		Ask: "Delete the group {0} and its positions?", Would: "delete the group {0} with its positions",
 		Named: func(in *verb.Input) []verb.Thing { return []verb.Thing{verb.GroupNamed(in.Args[0], in.Flag("queue"))} },
 		Preview: func(in *verb.Input) client.Request {
 			if in.Flag("queue") != "" {
@@ -87,7 +96,7 @@ delivered, also if they were before. Messages before it are not.`,
 		PreviewColumns: "QUEUE:queue PARTITION:partition LAG:offsetLag LEASED:leaseActive",
 		Flags: func(f *pflag.FlagSet) {
 			f.String("queue", "", "only in this queue")
-			f.Bool("keep-start", false, "keep where the group starts if it pops again")
+			f.Bool("keep-start", false, "keep the start position for a later pop of the group")
 		},
 		Request: func(in *verb.Input) client.Request {
 			path, query := "/api/v1/consumer-groups/"+in.Arg(0), url.Values{}
@@ -111,7 +120,7 @@ const lagColumns = `GROUP:consumer_group QUEUE:queue_name PARTITION:partition_na
 	OLDEST:oldest_unconsumed_at:age LAST-CONSUMED:last_consumed_at:age`
 
 func lagFlags(f *pflag.FlagSet) {
-	f.Int("min-seconds", 0, "only a lag of more seconds")
+	f.Int("min-seconds", 0, "only partitions with a lag of more than this number of seconds")
 	limitFlag(f)
 }
 
@@ -121,14 +130,14 @@ func lagRequest(in *verb.Input) client.Request {
 	return request.Get("/api/v1/consumer-groups/lagging", query)
 }
 
-// seekQuery returns the place that the flags name.
+// seekQuery returns the query parameters for the position that the flags name.
 func seekQuery(in *verb.Input) url.Values {
 	query := in.Query("to-end=toEnd", "to-beginning=toBeginning")
 	if at := in.Instant("to"); at != "" {
 		query.Set("timestamp", at)
 	}
 	if len(query) != 1 && in.Err == nil {
-		in.Err = session.UsageError("name one of --to, --to-end and --to-beginning")
+		in.Err = session.UsageError("give exactly one of --to, --to-end and --to-beginning")
 	}
 	return query
 }

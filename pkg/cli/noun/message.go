@@ -14,7 +14,7 @@ const storedColumns = "QUEUE:queue PARTITION:partition TRANSACTION-ID:transactio
 
 func messagePath(in *verb.Input) string { return "/api/v1/messages/" + in.Arg(0) + "/" + in.Arg(1) }
 
-// bodyOf returns the parameters that are not empty as the members of a body.
+// bodyOf returns a request body with the parameters that are not empty.
 func bodyOf(query url.Values) map[string]any {
 	body := map[string]any{}
 	for parameter := range query {
@@ -26,22 +26,22 @@ func bodyOf(query url.Values) map[string]any {
 }
 
 func groupFlag(f *pflag.FlagSet) {
-	f.String("group", "", "the consumer group; the reader without a group if none is named")
+	f.String("group", "", "the consumer group; without this flag __QUEUE_MODE__, the group of requests without a group")
 }
 
-// messageVerbs are the verbs of stored messages.
+// messageVerbs are the commands of the noun messages.
 var messageVerbs = []*verb.Verb{
 	{
-		Use: "list", Short: "List stored messages, the newest first, without their payloads",
+		Use: "list", Short: "List stored messages without their payloads, newest first",
 		Flags: func(f *pflag.FlagSet) {
 			limitFlag(f)
-			f.String("queue", "", "only of this queue")
-			f.String("partition", "", "only of this partition")
-			f.String("namespace", "", "only of queues of this namespace")
-			f.String("task", "", "only of queues of this task")
-			f.String("status", "", "only pending, processing, completed or dead_letter ones")
-			f.String("from", "", "only stored since this instant, RFC 3339 or a time before now such as 15m or 2d (the server's default: 1h)")
-			f.String("to", "", "only stored before this instant")
+			f.String("queue", "", "only messages of this queue")
+			f.String("partition", "", "only messages of this partition")
+			f.String("namespace", "", "only messages of queues of this namespace")
+			f.String("task", "", "only messages of queues of this task")
+			f.String("status", "", "only messages with this status: pending, processing, completed or dead_letter")
+			f.String("from", "", "only messages stored since this time, RFC 3339 or a time before now such as 15m or 2d (default of the server: 1h)")
+			f.String("to", "", "only messages stored before this time")
 		},
 		Request: func(in *verb.Input) client.Request {
 			return request.Get("/api/v1/messages", in.SpanQuery("limit", "queue", "partition", "namespace", "task", "status"))
@@ -65,7 +65,7 @@ var messageVerbs = []*verb.Verb{
 		Would: "make the message {1} a dead letter", Named: theMessage,
 		Flags: func(f *pflag.FlagSet) {
 			groupFlag(f)
-			f.String("error", "", "why")
+			f.String("error", "", "the reason, which the dead letter shows")
 		},
 		Request: func(in *verb.Input) client.Request {
 			return request.Post(messagePath(in)+"/dlq", nil, bodyOf(in.Query("group=consumerGroup", "error")))
@@ -85,7 +85,7 @@ var messageVerbs = []*verb.Verb{
 const traceColumns = `AT:created_at:age TYPE:event_type QUEUE:queue_name TRANSACTION-ID:transaction_id GROUP:consumer_group
 	NAMES:trace_names:list DATA:data`
 
-// traceVerbs are the verbs of traces.
+// traceVerbs are the commands of the noun trace.
 var traceVerbs = []*verb.Verb{
 	{
 		Use: "names", Short: "List the names of traces", Flags: limitFlag,
@@ -111,7 +111,7 @@ var traceVerbs = []*verb.Verb{
 	},
 }
 
-// streamVerbs are the verbs of streams.
+// streamVerbs are the commands of the noun streams.
 var streamVerbs = []*verb.Verb{
 	{
 		Use: "list", Short: "List the queries of streams", Flags: limitFlag,

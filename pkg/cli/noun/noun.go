@@ -1,6 +1,5 @@
-// Package noun has the commands of queues, partitions, groups, dead letters, messages and other nouns: one file for each noun.
-//
-// Most of them are an entry in a table of verbs. The commands of the server that need no noun, such as status, are in server.go.
+// Package noun has the commands that begin with a noun: queue, partition, group, dlq, messages and others. Most
+// commands are entries in a table of verbs. Commands that begin with a verb, such as status, are in server.go.
 package noun
 
 import (
@@ -19,7 +18,7 @@ func Commands() []*cobra.Command {
 		noun("queue", "Create, show and change queues", queueVerbs, newConfigure(), newQueuePurge()),
 		noun("partition", "Show, pause and resume partitions", partitionVerbs),
 		noun("group", "Show, move and change consumer groups", groupVerbs),
-		noun("dlq", "Show, deliver again and delete dead letters", deadLetterVerbs, newDeadLetterExport()),
+		noun("dlq", "Show, redrive and delete dead letters", deadLetterVerbs, newDeadLetterExport()),
 		noun("messages", "Show and change stored messages", messageVerbs),
 		noun("namespace", "Show namespaces", namespaceVerbs),
 		noun("task", "Show tasks", taskVerbs),
@@ -33,7 +32,7 @@ func Commands() []*cobra.Command {
 	return all
 }
 
-// noun returns a command that has only other commands.
+// noun returns a command that only groups other commands.
 func noun(name, short string, verbs []*verb.Verb, more ...*cobra.Command) *cobra.Command {
 	cmd := &cobra.Command{
 		Use: name, Short: short, Args: noSuchVerb, SuggestionsMinimumDistance: 1,
@@ -46,7 +45,7 @@ func noun(name, short string, verbs []*verb.Verb, more ...*cobra.Command) *cobra
 	return cmd
 }
 
-// noSuchVerb refuses a word that is not a command of a noun, and names similar ones.
+// noSuchVerb refuses a word that is not a command of the noun, and suggests similar commands.
 func noSuchVerb(cmd *cobra.Command, args []string) error {
 	if len(args) == 0 {
 		return nil

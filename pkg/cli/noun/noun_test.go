@@ -10,8 +10,8 @@ import (
 	"github.com/belfry-mq/belfry/pkg/cli/output"
 )
 
-// Every table of every verb can be printed: its columns have known options.
-func TestTheTablesOfAllVerbsCanBePrinted(t *testing.T) {
+// Each verb has columns whose options are known, so its tables can be printed.
+func TestTablesOfAllVerbsCanBePrinted(t *testing.T) {
 	t.Parallel()
 	printer, err := output.New(io.Discard, "wide", false, false)
 	require.NoError(t, err)

@@ -19,9 +19,10 @@ const skipColumns = `GROUP:consumerGroup QUEUE:queueName SKIPPED:messagesSkipped
 
 func newQueuePurge() *cobra.Command {
 	cmd := &cobra.Command{
-		Use: "purge QUEUE", Short: "Move all groups of a queue to its end, so that they receive only new messages",
-		Long: `Move all consumer groups of a queue to its end: they receive only messages that come later. The stored messages stay, and
-"belfry replay" brings them back, until retention deletes them. --dry-run counts what each group would skip.`,
+		Use: "purge QUEUE", Short: "Move all groups of a queue to its end, past the stored messages",
+		Long: `Move all consumer groups of a queue to its end, so that they receive only new messages. The stored messages remain until
+retention deletes them. "belfry replay" delivers stored messages again. --dry-run counts the messages that each group
+would skip.`,
 		Example: `  belfry queue purge orders --dry-run`,
 		Args:    cobra.ExactArgs(1), ValidArgsFunction: session.Complete([]session.Completion{session.Queues}),
 		RunE: session.RunPatient(func(s *session.Session, args []string) error {
@@ -44,13 +45,14 @@ func newQueuePurge() *cobra.Command {
 		}),
 	}
 	session.AddFlags(cmd)
-	cmd.Flags().Bool("dry-run", false, "change nothing: show what would be done")
-	cmd.Flags().BoolP("yes", "y", false, "do not ask")
+	cmd.Flags().Bool("dry-run", false, "change nothing: show the changes")
+	cmd.Flags().BoolP("yes", "y", false, "do not ask for confirmation")
 	verb.IfExistsFlag(cmd.Flags())
 	return cmd
 }
 
-// countSkips counts what each group of the queue has left. The counts are lower bounds in a large queue.
+// countSkips counts the messages that each group of the queue would skip. In a large queue, the counts are lower
+// bounds.
 func countSkips(in *verb.Input) ([]api.SeekPreview, error) {
 	all, err := groupsOf(in)
 	skips := make([]api.SeekPreview, len(all))
@@ -62,13 +64,13 @@ func countSkips(in *verb.Input) ([]api.SeekPreview, error) {
 	return skips, err
 }
 
-// purge asks, and moves the groups.
+// purge asks for confirmation and moves the groups.
 func purge(in *verb.Input, skips []api.SeekPreview) error {
 	left := int64(0)
 	for _, group := range skips {
 		left += group.MessagesSkipped
 	}
-	if err := in.Confirm(fmt.Sprintf("Move %d groups of the queue %q to its end, past %d messages that they have left?", len(skips), in.Args[0], left)); err != nil {
+	if err := in.Confirm(fmt.Sprintf("Move %d groups of the queue %q to its end, past %d messages that they have not consumed?", len(skips), in.Args[0], left)); err != nil {
 		return err
 	}
 	for _, group := range skips {
@@ -83,7 +85,7 @@ func seekPath(in *verb.Input, group string) string {
 	return groupPath(&verb.Input{Args: []string{group, in.Args[0]}}) + "/seek"
 }
 
-// groupsOf returns the groups of the queue that the first argument names.
+// groupsOf returns the groups of the queue in the first argument.
 func groupsOf(in *verb.Input) (all []api.GroupFigures, err error) {
 	query := url.Values{"limit": {"1000"}}
 	for {

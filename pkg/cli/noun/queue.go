@@ -12,7 +12,7 @@ import (
 	"github.com/belfry-mq/belfry/pkg/client"
 )
 
-// The columns of what has messages.
+// messageColumns are the columns with message counts.
 const messageColumns = "TOTAL:messages.total PENDING:messages.pending PROCESSING:messages.processing"
 
 const pausedColumns = "QUEUE:queueName PARTITION:partitionName GROUP:consumerGroup PAUSED:paused CHANGED:changed"
@@ -21,7 +21,7 @@ func queuePath(in *verb.Input) string { return "/api/v1/resources/queues/" + in.
 
 func partitionPath(in *verb.Input) string { return queuePath(in) + "/partitions/" + in.Arg(1) }
 
-// switched completes a verb that pauses or resumes: its request is path, and the first word of Use.
+// switched completes a verb that pauses or resumes an object. The request path is path plus the first word of Use.
 func switched(v verb.Verb, path func(in *verb.Input) string) *verb.Verb {
 	v.Change, v.Columns = true, pausedColumns
 	v.Request = func(in *verb.Input) client.Request {
@@ -30,22 +30,31 @@ func switched(v verb.Verb, path func(in *verb.Input) string) *verb.Verb {
 	return &v
 }
 
-func limitFlag(f *pflag.FlagSet) { f.Int("limit", 100, "how many") }
+// fresh asks for totals of everything that was committed before the request.
+func fresh(query url.Values) url.Values {
+	query.Set("fresh", "true")
+	return query
+}
 
-// queueVerbs are the verbs of queues.
+func limitFlag(f *pflag.FlagSet) { f.Int("limit", 100, "maximum number of rows") }
+
+// queueVerbs are the commands of the noun queue.
 var queueVerbs = []*verb.Verb{
 	{
 		Use: "list", Short: "List the queues, with their messages",
 		Flags: func(f *pflag.FlagSet) {
 			limitFlag(f)
+			f.String("name", "", "only queues whose names have this part")
 			f.String("namespace", "", "only queues of this namespace")
 			f.String("task", "", "only queues of this task")
+			f.String("sort", "name", "name, backlog, pending, oldest, failures, deadLetters, partitions or stored")
 		},
 		Request: func(in *verb.Input) client.Request {
-			return request.Get("/api/v1/status/queues", in.Query("limit", "namespace", "task"))
+			return request.Get("/api/v1/queues", fresh(in.Query("limit", "name", "namespace", "task", "sort")))
 		},
-		Rows:    "queues",
-		Columns: "QUEUE:name NAMESPACE:namespace:wide TASK:task:wide PARTITIONS:partitions " + messageColumns + " PAUSED:paused AGE:createdAt:age",
+		Rows: "queues",
+		Columns: "QUEUE:name NAMESPACE:namespace:wide TASK:task:wide PARTITIONS:partitions GROUPS:groups:wide " + messageColumns +
+			" DEAD:deadLetters OLDEST-SECONDS:oldestSeconds PAUSED:paused AGE:createdAt:age",
 	},
 	{
 		Use: "get QUEUE", Short: "Show a queue and its options", Complete: []session.Completion{session.Queues},
@@ -64,18 +73,18 @@ var queueVerbs = []*verb.Verb{
 		Columns:        "QUEUE:queue DELETED:deleted EXISTED:existed",
 	},
 	switched(verb.Verb{
-		Use: "pause QUEUE", Short: "Deliver nothing of a queue until it is resumed", Complete: []session.Completion{session.Queues},
+		Use: "pause QUEUE", Short: "Stop deliveries from a queue, until a resume", Complete: []session.Completion{session.Queues},
 		Would: "pause the queue {0}", Named: theQueue,
 	}, queuePath),
 	switched(verb.Verb{
-		Use: "resume QUEUE", Short: "Deliver the messages of a paused queue again", Complete: []session.Completion{session.Queues},
+		Use: "resume QUEUE", Short: "Start deliveries from a paused queue again", Complete: []session.Completion{session.Queues},
 		Would: "resume the queue {0}", Named: theQueue,
 	}, queuePath),
 }
 
 const configuredColumns = "QUEUE:queue NAMESPACE:namespace TASK:task OPTIONS:options:settings"
 
-// partitionVerbs are the verbs of partitions.
+// partitionVerbs are the commands of the noun partition.
 var partitionVerbs = []*verb.Verb{
 	{
 		Use: "list QUEUE", Short: "List the partitions of a queue", Complete: []session.Completion{session.Queues}, Flags: limitFlag,
@@ -86,7 +95,7 @@ var partitionVerbs = []*verb.Verb{
 		Columns: "PARTITION:name " + messageColumns + " DEAD:messages.deadLetter PAUSED:paused OLDEST:oldestMessage:age NEWEST:newestMessage:age ID:id:wide",
 	},
 	{
-		Use: "get QUEUE PARTITION", Short: "Show what a group finds in a partition", Complete: []session.Completion{session.Queues},
+		Use: "get QUEUE PARTITION", Short: "Show the state of a group in a partition", Complete: []session.Completion{session.Queues},
 		Flags: func(f *pflag.FlagSet) { groupFlag(f) },
 		Request: func(in *verb.Input) client.Request {
 			query := in.Query("group=consumerGroup")
@@ -97,11 +106,11 @@ var partitionVerbs = []*verb.Verb{
 		Columns: "CODE:code LAG:lag NEXT-CHANGE:nextChangeAt:age SENTENCE:sentence",
 	},
 	switched(verb.Verb{
-		Use: "pause QUEUE PARTITION", Short: "Deliver nothing of a partition until it is resumed", Complete: []session.Completion{session.Queues},
+		Use: "pause QUEUE PARTITION", Short: "Stop deliveries from a partition, until a resume", Complete: []session.Completion{session.Queues},
 		Would: "pause the partition {1} of {0}", Named: thePartition,
 	}, partitionPath),
 	switched(verb.Verb{
-		Use: "resume QUEUE PARTITION", Short: "Deliver the messages of a paused partition again", Complete: []session.Completion{session.Queues},
+		Use: "resume QUEUE PARTITION", Short: "Start deliveries from a paused partition again", Complete: []session.Completion{session.Queues},
 		Would: "resume the partition {1} of {0}", Named: thePartition,
 	}, partitionPath),
 }

@@ -15,8 +15,8 @@ import (
 )
 
 func spanFlags(f *pflag.FlagSet) {
-	f.String("from", "", "since this instant, RFC 3339 or a time before now such as 15m or 2d")
-	f.String("to", "", "until this instant")
+	f.String("from", "", "since this time, RFC 3339 or a time before now such as 15m or 2d")
+	f.String("to", "", "until this time")
 	f.String("queue", "", "only this queue")
 	f.String("group", "", "only this consumer group")
 	f.String("namespace", "", "only queues of this namespace")
@@ -33,7 +33,7 @@ func fixed(path string) func(in *verb.Input) client.Request {
 	return func(*verb.Input) client.Request { return request.Get(path, nil) }
 }
 
-// serverVerbs are the verbs that need no noun.
+// serverVerbs are the commands that begin with a verb.
 var serverVerbs = []*verb.Verb{
 	{
 		Use: "status", Short: "Show counts of all queues and the lag", Request: fixed("/api/v1/resources/overview"),
@@ -45,26 +45,26 @@ var serverVerbs = []*verb.Verb{
 		Use: "lag", Short: "List the partitions in which consumer groups are late", Flags: lagFlags, Request: lagRequest, Columns: lagColumns,
 	},
 	{
-		Use: "waiting", Short: "Show the requests that wait at this server, and what they wait for", Request: fixed("/api/v1/status/dispatcher"),
+		Use: "waiting", Short: "Show the requests that wait at this server, by queue and group", Request: fixed("/api/v1/status/dispatcher"),
 		Rows: "groups",
 		Columns: `QUEUE:queue PARTITION:partition NAMESPACE:namespace TASK:task GROUP:consumerGroup WAITING:waiting
 			OLDEST-SECONDS:oldestSeconds`,
 	},
 	{
-		Use: "history", Short: "Show what each queue did over time", Flags: spanFlags, Request: spanRequest("/api/v1/analytics/queue-ops"), Rows: "series",
-		Columns: `AT:bucket QUEUE:queueName PUSHED:pushMessages POPPED:popMessages ACKED:ackSuccess FAILED:ackFailed
+		Use: "history", Short: "Show the throughput and the lag of each queue over time", Flags: spanFlags, Request: spanRequest("/api/v1/analytics/queue-ops"), Rows: "series",
+		Columns: `AT:bucket QUEUE:queueName PUSHED:pushMessages POPPED:popMessages ACKED:ackSuccess FAILED:ackFailed RETRIED:ackRetried DEAD:dlqCount
 			AVG-LAG-MS:avgLagMs P99-MS:p99Ms`,
 	},
 	{
-		Use: "audit", Short: "List the changes that operators made, the newest first",
+		Use: "audit", Short: "List the changes that operators made, newest first",
 		Flags: func(f *pflag.FlagSet) {
 			limitFlag(f)
 			f.String("action", "", "only this action, such as queue.delete")
-			f.String("queue", "", "only of this queue")
-			f.String("group", "", "only of this consumer group")
-			f.String("subject", "", "only by this principal")
-			f.String("from", "", "since this instant, RFC 3339 or a time before now such as 15m or 2d")
-			f.String("to", "", "until this instant")
+			f.String("queue", "", "only changes of this queue")
+			f.String("group", "", "only changes of this consumer group")
+			f.String("subject", "", "only changes by this principal")
+			f.String("from", "", "since this time, RFC 3339 or a time before now such as 15m or 2d")
+			f.String("to", "", "until this time")
 		},
 		Request: func(in *verb.Input) client.Request {
 			return request.Get("/api/v1/audit", in.SpanQuery("limit", "action", "queue", "group=consumerGroup", "subject"))
@@ -74,35 +74,36 @@ var serverVerbs = []*verb.Verb{
 			COUNTS:counts PARAMETERS:parameters:wide REQUEST-ID:requestId:wide`,
 	},
 	{
-		Use: "whoami", Short: "Show what the token may do", Request: fixed("/api/v1/whoami"),
+		Use: "whoami", Short: "Show the subject, the role and the grants of the token", Request: fixed("/api/v1/whoami"),
 		Columns: "SUBJECT:subject ROLE:role EXPIRES:expiresAt GRANTS:grants AUTHENTICATED:authenticated:wide",
 	},
 	{
-		Use: "sweeps", Short: "Show when messages are swept next", Request: fixed("/api/v1/status/sweeps"), Rows: "sweeps",
+		Use: "sweeps", Short: "Show the maintenance jobs and the time of their next run", Request: fixed("/api/v1/status/sweeps"), Rows: "sweeps",
 		Columns: "JOB:job RUNNING:running NEXT:nextAt:age",
 	},
 	{
-		Use: "replay QUEUE", Short: "Move a group to an instant, so that it receives the messages since then again", Complete: []session.Completion{session.Queues}, Change: true,
-		Ask:   "Move the group in {0}? It receives the messages since that instant again, and none from before.",
+		Use: "replay QUEUE", Short: "Move a group back to a time, so that it receives the messages since that time again", Complete: []session.Completion{session.Queues}, Change: true,
+		Ask:   "Move the group in {0}? It receives the messages since that time again, and no earlier message.",
 		Would: "move the group in the queue {0}", Named: func(in *verb.Input) []verb.Thing { return theGroup(replayed(in)) },
 		Preview: func(in *verb.Input) client.Request {
 			return request.Get(groupPath(replayed(in))+"/seek", map[string][]string{"timestamp": {in.Instant("to")}})
 		},
 		PreviewColumns: previewSeek,
-		Long: `Move a consumer group to an instant: it receives the messages since then, also if it had them before. It does not receive
-messages from before, also if it never had them. "belfry lag" shows how late a group is. "belfry group seek" moves to other places.`,
+		Long: `Move a consumer group to a time. The group receives every message since that time, even if it received the message
+before. It does not receive earlier messages, even if it never received them. "belfry lag" shows the lag of a group.
+"belfry group seek" moves a group to other positions.`,
 		Example: `  belfry replay orders --group billing --to '15m ago'`,
 		Flags: func(f *pflag.FlagSet) {
 			groupFlag(f)
-			f.String("to", "", "the instant, RFC 3339 or a time before now such as 15m or 2d")
+			f.String("to", "", "the time, RFC 3339 or a time before now such as 15m or 2d")
 		},
 		Request: func(in *verb.Input) client.Request {
 			at := in.Instant("to")
 			if at == "" && in.Err == nil {
-				in.Err = session.UsageError("--to is missing: from which instant on?")
+				in.Err = session.UsageError("--to is missing: give the time of the first message to deliver again")
 			}
 			if when, err := time.Parse(time.RFC3339Nano, at); err == nil && when.After(time.Now()) && in.Err == nil {
-				in.Err = session.UsageError("--to is in the future: the group would miss messages; use \"belfry group seek GROUP QUEUE --to-end\" to skip all that is stored")
+				in.Err = session.UsageError("--to is in the future: the group would miss messages; use \"belfry group seek GROUP QUEUE --to-end\" to skip all stored messages")
 			}
 			return request.Post(groupPath(replayed(in))+"/seek", map[string][]string{"timestamp": {at}}, nil)
 		},
@@ -110,12 +111,12 @@ messages from before, also if it never had them. "belfry lag" shows how late a g
 	},
 }
 
-// replayed returns the group and the queue of a replay as arguments.
+// replayed returns an Input with the arguments GROUP QUEUE of a replay.
 func replayed(in *verb.Input) *verb.Input {
 	return &verb.Input{Session: in.Session, Args: []string{cmp.Or(in.Flag("group"), "__QUEUE_MODE__"), in.Args[0]}}
 }
 
-// listVerbs list namespaces and tasks.
+// namespaceVerbs and taskVerbs are the commands of the nouns namespace and task.
 var (
 	namespaceVerbs = []*verb.Verb{{
 		Use: "list", Short: "List the namespaces of queues", Request: fixed("/api/v1/resources/namespaces"), Rows: "namespaces",
@@ -127,7 +128,7 @@ var (
 	}}
 )
 
-// switchVerb turns a switch for maintenance.
+// switchVerb returns a verb that turns a maintenance switch on or off.
 func switchVerb(use, short, path string, on bool, ask string) *verb.Verb {
 	return &verb.Verb{
 		Use: use, Short: short, Change: true, Ask: ask, Would: strings.ToLower(short[:1]) + short[1:],
@@ -140,19 +141,19 @@ const rejectedColumns = "QUEUE:queue PARTITION:partition TRANSACTION-ID:transact
 
 const maintenancePath = "/api/v1/system/maintenance"
 
-// maintenanceVerbs show and turn the switches for maintenance.
+// maintenanceVerbs are the commands of the noun maintenance.
 var maintenanceVerbs = []*verb.Verb{
 	{
-		Use: "show", Short: "Show whether maintenance is on, and what the spools hold", Request: fixed(maintenancePath),
+		Use: "show", Short: "Show the maintenance switches, and the number of messages in the spools", Request: fixed(maintenancePath),
 		Columns: `PUSH-MAINTENANCE:maintenanceMode POP-MAINTENANCE:popMaintenanceMode BUFFERED:bufferedMessages
 			REJECTED:bufferStats.failedCount HEALTHY:bufferHealthy`,
 	},
-	switchVerb("push-on", "Keep pushes on the disks of the instances", maintenancePath, true, "Begin push maintenance on all instances?"),
-	switchVerb("push-off", "Store pushes again, and what the disks hold", maintenancePath, false, ""),
-	switchVerb("pop-on", "Answer pops without messages", maintenancePath+"/pop", true, "Begin pop maintenance on all instances?"),
+	switchVerb("push-on", "Write pushes to the spools on the disks of the instances", maintenancePath, true, "Begin push maintenance on all instances?"),
+	switchVerb("push-off", "Store pushes in the database again, and the messages in the spools", maintenancePath, false, ""),
+	switchVerb("pop-on", "Answer every pop without messages", maintenancePath+"/pop", true, "Begin pop maintenance on all instances?"),
 	switchVerb("pop-off", "Deliver messages again", maintenancePath+"/pop", false, ""),
 	{
-		Use: "rejected", Short: "List the messages of a spool that the database refused", Request: fixed(maintenancePath + "/rejected"), Rows: "messages",
+		Use: "rejected", Short: "List the spooled messages that the database refused", Request: fixed(maintenancePath + "/rejected"), Rows: "messages",
 		Columns: rejectedColumns,
 	},
 	{

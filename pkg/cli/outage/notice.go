@@ -1,6 +1,6 @@
-// Package outage writes a line for the user when a command waits for a server.
+// Package outage prints a line when a command waits for a server.
 //
-// It may import pkg/client only.
+// The package imports only pkg/client.
 package outage
 
 import (
@@ -12,10 +12,10 @@ import (
 	"github.com/belfry-mq/belfry/pkg/client"
 )
 
-// interval is the least time between two lines about outages. Many calls may wait at once.
+// interval is the minimum time between two lines about outages, because many calls may wait at once.
 const interval = 30 * time.Second
 
-// Notice writes lines about outages. Its methods are called by any goroutine.
+// Notice writes lines about outages. It is safe for concurrent use.
 type Notice struct {
 	out io.Writer
 
@@ -26,7 +26,7 @@ type Notice struct {
 // New returns a Notice that writes to out.
 func New(out io.Writer) *Notice { return &Notice{out: out} }
 
-// Report writes a line, unless there was one a short time ago. The calls of a client call it.
+// Report writes a line, unless a line was written less than interval ago. The client calls it when a call waits.
 func (n *Notice) Report(o client.Outage) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -39,14 +39,14 @@ func (n *Notice) Report(o client.Outage) {
 	if o.Cause != nil {
 		cause = o.Cause.Error()
 	}
-	patience := "it goes on until you end it"
+	patience := "it waits until you stop it"
 	if o.Left >= 0 {
 		patience = fmt.Sprintf("it gives up in %s", o.Left.Round(time.Second))
 	}
-	_, _ = fmt.Fprintf(n.out, "belfry: the command waits for the server at %s (%s); %s\n", o.URL, cause, patience) // the work goes on if nobody can see it
+	_, _ = fmt.Fprintf(n.out, "belfry: the command waits for the server at %s (%s); %s\n", o.URL, cause, patience) // the command continues if the line cannot be written
 }
 
-// Silence stops all further lines: the screen belongs to the command.
+// Silence stops all further lines. A command that draws on the screen calls it.
 func (n *Notice) Silence() {
 	n.mu.Lock()
 	defer n.mu.Unlock()

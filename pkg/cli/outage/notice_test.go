@@ -13,8 +13,8 @@ import (
 	"github.com/belfry-mq/belfry/pkg/client"
 )
 
-// Many calls may wait for one server. The user gets one line every 30 seconds.
-func TestLinesAreFew(t *testing.T) {
+// Many calls may wait for one server. The user gets at most one line every 30 s.
+func TestReportWritesOneLineEvery30Seconds(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		var out bytes.Buffer
@@ -26,7 +26,7 @@ func TestLinesAreFew(t *testing.T) {
 		out.Reset()
 		time.Sleep(30 * time.Second)
 		n.Report(client.Outage{URL: "http://a", Left: -1})
-		require.Equal(t, "belfry: the command waits for the server at http://a (no connection yet); it goes on until you end it\n", out.String())
+		require.Equal(t, "belfry: the command waits for the server at http://a (no connection yet); it waits until you stop it\n", out.String())
 		out.Reset()
 		time.Sleep(30 * time.Second)
 		n.Silence()

@@ -2,8 +2,9 @@ package output
 
 import "strings"
 
-// Columns are the columns of a table, with spaces between them. A column is TITLE:PATH. The path leads to the value, such as
-// messages.pending. Options may follow: with :wide only -o wide shows the column, and :age, :list and :settings choose a form.
+// Columns describe the columns of a table, separated by spaces. A column is TITLE:PATH and options. PATH leads to the
+// value, such as messages.pending. With the option :wide, only -o wide shows the column. The options :age, :list and
+// :settings choose the format of the value.
 type Columns string
 
 type column struct {
@@ -12,10 +13,10 @@ type column struct {
 	show        func(value any) string
 }
 
-// forms are the options that choose how a value is shown.
+// forms are the options that choose the format of a value.
 var forms = map[string]func(value any) string{"age": Age, "list": List, "settings": Settings}
 
-// split panics if an option is not known.
+// split parses the columns. It panics if an option is unknown.
 func (c Columns) split() (all []column) {
 	for _, text := range strings.Fields(string(c)) {
 		parts := strings.Split(text, ":")
@@ -32,7 +33,7 @@ func (c Columns) split() (all []column) {
 	return all
 }
 
-// cell returns the text of a row in a column. A value that is missing or null is a dash.
+// cell returns the text of a row in the column. A missing, null or empty value is a dash.
 func (c *column) cell(row any) string {
 	value := Member(row, c.path)
 	if value == nil || value == "" {

@@ -1,5 +1,5 @@
-// Package output prints what commands show: tables for people, and JSON, lines of JSON, YAML or what a
-// JSONPath selects for programs.
+// Package output prints the results of commands: tables for people, and JSON, lines of JSON, YAML, or the values that
+// a JSONPath selects for programs.
 //
-// It may import no other package of Belfry.
+// The package imports no other package of Belfry.
 package output

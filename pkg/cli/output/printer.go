@@ -16,7 +16,7 @@ import (
 	"go.yaml.in/yaml/v3"
 )
 
-// Formats are the values of --output, without jsonpath=….
+// Formats are the values of --output except jsonpath=….
 var Formats = []string{"table", "wide", "json", "ndjson", "yaml"}
 
 // Printer prints answers in the format of --output.
@@ -24,12 +24,12 @@ type Printer struct {
 	out    io.Writer
 	format string
 	path   *jsonpath.Path
-	// Quiet printers print nothing.
+	// Quiet makes the printer print nothing.
 	Quiet bool
 	bold  bool
 }
 
-// New reads --output.
+// New returns a printer for the value of --output, or an error if the value is invalid.
 func New(out io.Writer, format string, quiet, bold bool) (*Printer, error) {
 	p := &Printer{out: out, format: format, Quiet: quiet, bold: bold}
 	if text, found := strings.CutPrefix(format, "jsonpath="); found {
@@ -48,10 +48,11 @@ func New(out io.Writer, format string, quiet, bold bool) (*Printer, error) {
 	return nil, fmt.Errorf("--output is %q: it must be %s or jsonpath=EXPRESSION", format, strings.Join(Formats, ", "))
 }
 
-// IsTable reports whether people read the output.
+// IsTable reports whether the output is a table for people.
 func (p *Printer) IsTable() bool { return p.format == "table" || p.format == "wide" }
 
-// Answer prints an answer of the server. rows is the path of its list, "" for the answer itself.
+// Answer prints an answer of the server. rows is the path of the list in the answer. If rows is "", the answer is one
+// row.
 func (p *Printer) Answer(raw []byte, rows string, columns Columns) error {
 	if p.Quiet {
 		return nil
@@ -86,7 +87,7 @@ func (p *Printer) Write(text []byte) error {
 	return err
 }
 
-// yaml prints JSON as YAML, with the members in their order.
+// yaml prints JSON as YAML. The members keep their order.
 func (p *Printer) yaml(raw []byte) error {
 	node, err := nodeOf(jsontext.NewDecoder(bytes.NewReader(raw), jsontext.AllowDuplicateNames(true), jsontext.AllowInvalidUTF8(true)))
 	if err != nil {
@@ -101,7 +102,7 @@ func (p *Printer) yaml(raw []byte) error {
 	return p.Write(text.Bytes())
 }
 
-// nodeOf reads the next JSON value.
+// nodeOf reads the next JSON value as a YAML node.
 func nodeOf(decoder *jsontext.Decoder) (*yaml.Node, error) {
 	token, err := decoder.ReadToken()
 	if err != nil {
@@ -131,7 +132,7 @@ func nodeOf(decoder *jsontext.Decoder) (*yaml.Node, error) {
 	}
 }
 
-// selected prints what a JSONPath finds, one value a line, texts without quotes.
+// selected prints the values that the JSONPath selects, one per line. Strings have no quotes.
 func (p *Printer) selected(value any) error {
 	for _, found := range p.path.Select(value) {
 		text, isText := found.(string)
@@ -149,7 +150,7 @@ func (p *Printer) selected(value any) error {
 	return nil
 }
 
-// lines prints each row as JSON in a line of its own.
+// lines prints each row as JSON on a separate line.
 func (p *Printer) lines(rows []any) error {
 	for _, row := range rows {
 		line, err := Compact(row)
@@ -163,7 +164,7 @@ func (p *Printer) lines(rows []any) error {
 	return nil
 }
 
-// Compact returns a value as JSON on one line, with <, > and & as they are.
+// Compact returns a value as JSON on one line. It does not escape <, > and &.
 func Compact(value any) ([]byte, error) {
 	var text bytes.Buffer
 	encoder := json.NewEncoder(&text)
@@ -214,7 +215,8 @@ func separate(w io.Writer, i int) {
 	}
 }
 
-// Clean replaces what a terminal would obey or not show. Payloads and names come from producers.
+// Clean replaces control characters and characters that a terminal cannot show. Payloads and names come from
+// producers and may contain them.
 func Clean(text string) string {
 	return strings.Map(func(r rune) rune {
 		switch {
@@ -227,7 +229,7 @@ func Clean(text string) string {
 	}, text)
 }
 
-// Rows counts the rows of an answer; see Answer.
+// Rows returns the number of rows of an answer. rows is the path of the list, as for Answer.
 func Rows(raw []byte, rows string) int {
 	var value any
 	if json.Unmarshal(raw, &value) != nil {
@@ -236,7 +238,7 @@ func Rows(raw []byte, rows string) int {
 	return len(listOf(value, rows))
 }
 
-// Member follows a path through objects. An empty path is the value itself.
+// Member returns the value at a path of member names. For an empty path it returns value.
 func Member(value any, path string) any {
 	for path != "" {
 		var name string
@@ -250,8 +252,9 @@ func Member(value any, path string) any {
 	return value
 }
 
-// listOf returns the list at path, or a list of the one value there. The path *queue.partitions is for an object of
-// objects: it joins the lists at "partitions" of all members, and puts the name of the member into each row as "queue".
+// listOf returns the list at path. A value that is not a list becomes a list of one. The path *queue.partitions is
+// for an object of objects: it joins the lists at "partitions" of all members. It adds the name of the member to each
+// row as "queue".
 func listOf(value any, path string) []any {
 	name, rest, _ := strings.Cut(path, ".")
 	if name, found := strings.CutPrefix(name, "*"); found {
@@ -268,7 +271,7 @@ func listOf(value any, path string) []any {
 }
 
 func joined(value any, name, path string) (rows []any) {
-	members, _ := value.(map[string]any) // without members there are no rows
+	members, _ := value.(map[string]any) // a value that is not an object has no rows
 	for _, key := range slices.Sorted(maps.Keys(members)) {
 		for _, row := range listOf(members[key], path) {
 			if object, isObject := row.(map[string]any); isObject {
@@ -280,7 +283,7 @@ func joined(value any, name, path string) (rows []any) {
 	return rows
 }
 
-// Plain returns a value for people: a text as it is, a boolean as yes or no, and others as JSON.
+// Plain returns a value as text: a string without quotes, a boolean as yes or no, and other values as JSON.
 func Plain(value any) string {
 	switch v := value.(type) {
 	case string:

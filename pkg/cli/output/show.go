@@ -8,7 +8,7 @@ import (
 	"time"
 )
 
-// Age shows an instant as the time since then.
+// Age returns the time since a timestamp as text.
 func Age(value any) string {
 	text, isText := value.(string)
 	at, err := time.Parse(time.RFC3339Nano, text)
@@ -18,7 +18,7 @@ func Age(value any) string {
 	return Short(time.Since(at))
 }
 
-// Short shows a duration with its largest unit, or two units below ten of it.
+// Short returns a duration as text, in its largest unit. A number below 10 is followed by the next smaller unit.
 func Short(d time.Duration) string {
 	sign := ""
 	if d < 0 {
@@ -41,7 +41,7 @@ func Short(d time.Duration) string {
 	return fmt.Sprintf("%s%ds", sign, d/time.Second)
 }
 
-// List shows the elements of a list with commas.
+// List returns the elements of a list, separated by commas.
 func List(value any) string {
 	elements, ok := value.([]any)
 	if !ok {
@@ -54,7 +54,7 @@ func List(value any) string {
 	return strings.Join(texts, ",")
 }
 
-// Settings shows the members of an object that are not 0, false or empty, by name.
+// Settings returns the members of an object as NAME=VALUE, sorted by name. It omits the values 0, false and "".
 func Settings(value any) string {
 	object, ok := value.(map[string]any)
 	if !ok {

@@ -1,6 +1,6 @@
-// Package payload reads what messages are pushed with from their payloads.
+// Package payload reads the lines of an input, and finds the partition key or transaction id in a payload.
 //
-// It may import no other package of Belfry.
+// The package imports no other package of Belfry.
 package payload
 
 import (
@@ -14,20 +14,20 @@ import (
 	"github.com/theory/jsonpath/spec"
 )
 
-// Key reads a text or a number of a payload at a JSONPath.
+// Key reads the string or number at a JSONPath of a payload.
 type Key struct {
 	path *jsonpath.Path
-	// members are the names that the path follows, if it is as simple as $.customer.id. Then only as much of a payload is
-	// decoded as is needed: one message costs half.
+	// members has the member names of a simple path such as $.customer.id, and is nil for other paths. For a simple
+	// path, Key decodes the payload only up to the value. This halves the time per message.
 	members []string
 	reader  bytes.Reader
 	decoder *jsontext.Decoder
 }
 
-// NewKey returns the key of a flag, or nil for an empty text.
+// NewKey returns the key with the JSONPath text, or nil for an empty text. flag is the name of the flag in errors.
 func NewKey(flag, text string) (*Key, error) {
 	if text == "" {
-		return nil, nil //nolint:nilnil // no key is no error
+		return nil, nil //nolint:nilnil // a missing key is not an error
 	}
 	path, err := jsonpath.Parse(text)
 	if err != nil {
@@ -45,7 +45,7 @@ func NewKey(flag, text string) (*Key, error) {
 	return k, nil
 }
 
-// Of returns the one value at the path as text. The payload is valid JSON.
+// Of returns the one value at the path as text. The payload must be valid JSON.
 func (k *Key) Of(payload []byte) (string, error) {
 	if k.members != nil {
 		return k.follow(payload)
@@ -69,7 +69,7 @@ func (k *Key) Of(payload []byte) (string, error) {
 	return "", fmt.Errorf("has no text or number at %s", k.path)
 }
 
-// follow reads the payload as far as the value.
+// follow decodes the payload up to the value, and returns the value as text.
 func (k *Key) follow(payload []byte) (string, error) {
 	k.reader.Reset(payload)
 	k.decoder.Reset(&k.reader, jsontext.AllowDuplicateNames(true), jsontext.AllowInvalidUTF8(true))
@@ -92,7 +92,7 @@ func (k *Key) follow(payload []byte) (string, error) {
 	return "", fmt.Errorf("has no text or number at %s", k.path)
 }
 
-// enter moves the decoder to the value of a member of the next value.
+// enter moves the decoder to the value of a member of the next object.
 func (k *Key) enter(member string) (found bool, err error) {
 	if k.decoder.PeekKind() != '{' {
 		return false, nil

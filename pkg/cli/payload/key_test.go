@@ -6,8 +6,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// A simple path finds what the same path in another notation finds.
-func TestSimpleKeysFindWhatOthersFind(t *testing.T) {
+// A simple path finds the same value as a path that is not simple.
+func TestSimpleAndOtherPathsFindTheSameValue(t *testing.T) {
 	t.Parallel()
 	for _, payload := range []string{
 		`{"a":{"b":"text"}}`, `{"x":{"a":{"b":1}},"a":{"c":[1,{"b":2}],"b":18446744073709551616}}`, `{"a":{"b":"\u00e9\n"}}`,

@@ -9,25 +9,25 @@ import (
 	"sync/atomic"
 )
 
-// Lines are the lines of an input, without empty ones.
+// Lines reads the lines of an input, without empty lines.
 type Lines struct {
-	// C has the lines. It is closed at the end of the input.
+	// C receives the lines. It is closed at the end of the input or after an error.
 	C <-chan Line
 
 	in   io.Reader
 	read atomic.Int64
-	size int64 // of a file, or 0
-	err  error // of the scanner, before C is closed
+	size int64 // size of a regular file, or 0
+	err  error // error of the scanner; set before C is closed
 }
 
-// Line is a line and its number, the first being 1.
+// Line is a line and its number. The first line has the number 1.
 type Line struct {
 	Number int
 	Text   []byte
 }
 
-// ReadLines reads lines of at most longest bytes. It reads in a goroutine that ends with the input, or when nobody receives
-// and the process ends.
+// ReadLines reads lines of at most longest bytes. It starts a goroutine that ends at the end of the input. If the
+// caller stops receiving from C, the goroutine blocks until the process ends.
 func ReadLines(in io.Reader, longest int) *Lines {
 	const ahead = 1000
 	lines := make(chan Line, ahead)
@@ -53,17 +53,17 @@ func ReadLines(in io.Reader, longest int) *Lines {
 	return l
 }
 
-// Read implements io.Reader, and counts.
+// Read implements io.Reader. It counts the bytes.
 func (l *Lines) Read(b []byte) (int, error) {
 	n, err := l.in.Read(b)
 	l.read.Add(int64(n))
 	return n, err
 }
 
-// Err returns why reading ended before the end of the input, or nil. Call it after C was closed.
+// Err returns the error that ended the reading before the end of the input, or nil. Call it only after C is closed.
 func (l *Lines) Err() error { return l.err }
 
-// Share returns how much of a file is read, from 0 to 1. It is -1 if the size is not known.
+// Share returns the share of the file that is read, from 0 to 1. It returns -1 if the size is unknown.
 func (l *Lines) Share() float64 {
 	if l.size == 0 {
 		return -1

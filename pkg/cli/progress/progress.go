@@ -1,6 +1,6 @@
-// Package progress shows on a terminal how far a long command is.
+// Package progress shows the progress of a long command on a terminal.
 //
-// It may import no other package of Belfry.
+// The package imports no other package of Belfry.
 package progress
 
 import (
@@ -12,15 +12,15 @@ import (
 )
 
 const (
-	// after is how long a command runs before it shows progress.
+	// after is the run time after which a command shows progress.
 	after = time.Second
-	// interval is the least time between two pictures.
+	// interval is the minimum time between two updates of the line.
 	interval = 200 * time.Millisecond
 	barWidth = 30
 )
 
-// Progress is what a terminal shows of a command. A nil Progress shows nothing. Its methods are called by any
-// goroutine.
+// Progress shows the progress of a command on a terminal. A nil Progress shows nothing. Progress is safe for
+// concurrent use.
 type Progress struct {
 	out  io.Writer
 	unit string
@@ -31,12 +31,13 @@ type Progress struct {
 	shown bool
 }
 
-// Start returns a progress that counts units.
+// Start returns a Progress. unit is the name of the counted objects.
 func Start(out io.Writer, unit string, now time.Time) *Progress {
 	return &Progress{out: out, unit: unit, began: now, next: now.Add(after)}
 }
 
-// Show says that count units are done, which is the share of the work from 0 to 1. A share below 0 is not known.
+// Show shows that count units are done. share is the done share of the work, from 0 to 1. A negative share is
+// unknown.
 func (p *Progress) Show(count int64, share float64, now time.Time) {
 	if p == nil {
 		return
@@ -52,10 +53,10 @@ func (p *Progress) Show(count int64, share float64, now time.Time) {
 		full := int(min(share, 1) * barWidth)
 		text = fmt.Sprintf("[%s%s] %3.0f%%  %s", strings.Repeat("=", full), strings.Repeat(" ", barWidth-full), min(share, 1)*100, text)
 	}
-	_, _ = fmt.Fprintf(p.out, "\r\x1b[K%s", text) // the work goes on if nobody can see it
+	_, _ = fmt.Fprintf(p.out, "\r\x1b[K%s", text) // the command continues if the line cannot be written
 }
 
-// End removes what is shown.
+// End clears the line.
 func (p *Progress) End() {
 	if p == nil {
 		return

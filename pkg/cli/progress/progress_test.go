@@ -8,7 +8,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// A command of less than a second shows nothing. A longer one shows a bar, and removes it at its end.
+// A command of less than 1 s shows nothing. A longer command shows a bar, and removes the bar at the end.
 func TestLongCommandsShowProgress(t *testing.T) {
 	t.Parallel()
 	var out strings.Builder

@@ -1,6 +1,7 @@
-// Package pusher pushes lines of an input in batches, many at a time, and keeps the order of each partition.
+// Package pusher pushes the lines of an input in batches. It sends up to 16 pushes at the same time and keeps the
+// order of each partition.
 //
-// It may import pkg/client and pkg/cli/payload.
+// The package imports only pkg/client and pkg/cli/payload.
 package pusher
 
 import (
@@ -18,16 +19,17 @@ import (
 )
 
 const (
-	// lanes is how many pushes are under way at a time. A partition has one lane, so its messages keep their order.
+	// lanes is the number of simultaneous pushes. All messages of a partition use one lane, which keeps their order.
 	lanes = 16
-	// laneAhead is how many batches wait in a lane.
+	// laneAhead is the number of batches that wait in a lane.
 	laneAhead = 4
-	// maxBatchBytes and maxBatchPartitions end a batch, because a server takes so much by default: 16 MiB, 1,000 partitions.
+	// maxBatchBytes and maxBatchPartitions limit a batch. The default limits of a server are 16 MiB and 1,000
+	// partitions.
 	maxBatchBytes      = 4 << 20
 	maxBatchPartitions = 1000
-	// maxUnsent bounds the payloads of the batches that are not stored yet.
+	// maxUnsent limits the total payload size of the batches that are not stored yet.
 	maxUnsent = 64 << 20
-	// silence and maxAge end a batch too: no line came for so long, or its first line is so old.
+	// silence and maxAge also end a batch: after silence without a new line, or maxAge after its first line.
 	silence = 100 * time.Millisecond
 	maxAge  = time.Second
 )
@@ -38,46 +40,47 @@ type Pusher struct {
 	batch  int
 	stored func(sum int64)
 
-	// sending is the context of pushes. It ends at the first error, not at an interrupt.
+	// sending is the context of the pushes. It ends at the first error. An interrupt does not end it.
 	sending context.Context
 	fail    context.CancelCauseFunc
 	room    *semaphore.Weighted
 	waiting [lanes]batch
 	queues  [lanes]chan batch
-	oldest  time.Time // of the lines that wait
+	oldest  time.Time // time of the oldest line that is not sent
 
 	mutex  sync.Mutex
 	counts Counts
 }
 
-// Counts are what became of the messages.
+// Counts has the number of messages per result of a push.
 type Counts struct {
 	Queued    int64 `json:"queued"`
 	Duplicate int64 `json:"duplicate"`
 	Buffered  int64 `json:"buffered"`
 }
 
-// Sum counts all messages that are stored.
+// Sum returns the number of stored messages.
 func (c *Counts) Sum() int64 { return c.Queued + c.Duplicate + c.Buffered }
 
-// Counts returns what became of the messages. Call it after Run.
+// Counts returns the results of the pushes. Call it after Run.
 func (p *Pusher) Counts() Counts { return p.counts }
 
-// batch is what one request pushes.
+// batch has the messages of one request.
 type batch struct {
 	items      []client.Item
 	bytes      int64
 	partitions map[string]struct{}
 }
 
-// New returns a Pusher with batches of size messages. stored is called with the number of messages whose push was answered.
+// New returns a Pusher with batches of size messages. It calls stored with the number of messages stored so far.
 func New(ctx context.Context, c *client.Client, size int, stored func(sum int64)) *Pusher {
 	p := &Pusher{client: c, batch: size, stored: stored, room: semaphore.NewWeighted(maxUnsent)}
 	p.sending, p.fail = context.WithCancelCause(context.WithoutCancel(ctx))
 	return p
 }
 
-// Run pushes the lines until they end, a push fails, or ctx ends. It blocks until the lines that were read are pushed.
+// Run pushes the lines until the input ends, a push fails, or ctx ends. It blocks until all lines that were read are
+// pushed.
 func (p *Pusher) Run(ctx context.Context, lines *payload.Lines, build func([]byte) (client.Item, error)) error {
 	defer p.fail(nil)
 	var pushing sync.WaitGroup
@@ -97,7 +100,7 @@ func (p *Pusher) Run(ctx context.Context, lines *payload.Lines, build func([]byt
 	return err
 }
 
-// read puts lines into batches, until they end or ctx ends.
+// read adds lines to batches until the input or ctx ends.
 func (p *Pusher) read(ctx context.Context, lines *payload.Lines, build func([]byte) (client.Item, error)) error {
 	timer := time.NewTimer(silence)
 	defer timer.Stop()
@@ -131,7 +134,7 @@ func (p *Pusher) read(ctx context.Context, lines *payload.Lines, build func([]by
 	return nil
 }
 
-// add puts an item into the batch of its lane, and hands over what is due.
+// add adds an item to the batch of its lane. It sends a batch that is full, and all batches after maxAge.
 func (p *Pusher) add(item client.Item, size int64) {
 	hash := fnv.New32a()
 	_, _ = io.WriteString(hash, item.Partition)
@@ -154,7 +157,7 @@ func (p *Pusher) add(item client.Item, size int64) {
 	}
 }
 
-// flush hands all batches over.
+// flush sends all batches to their lanes.
 func (p *Pusher) flush() {
 	for lane := range p.waiting {
 		p.hand(lane)
@@ -162,7 +165,7 @@ func (p *Pusher) flush() {
 	p.oldest = time.Time{}
 }
 
-// hand gives the batch of a lane to its goroutine. It blocks while too much is not stored yet.
+// hand sends the batch of a lane to the goroutine of the lane. It blocks while maxUnsent bytes are not stored yet.
 func (p *Pusher) hand(lane int) {
 	b := p.waiting[lane]
 	p.waiting[lane] = batch{}
@@ -180,7 +183,7 @@ func (p *Pusher) hand(lane int) {
 	}
 }
 
-// push pushes the batches of a lane, one after the other.
+// push pushes the batches of one lane, one after the other.
 func (p *Pusher) push(queue <-chan batch) {
 	for b := range queue {
 		if p.sending.Err() == nil {

@@ -1,6 +1,5 @@
-// Package request makes the requests that package client has no method for.
-//
-// They are sent with Client.Do, which says what it retries.
+// Package request returns requests for endpoints that have no method in package client. Client.Do sends them and
+// documents which requests it repeats.
 package request
 
 import (
@@ -10,17 +9,17 @@ import (
 	"github.com/belfry-mq/belfry/pkg/client"
 )
 
-// Get returns a request that changes nothing.
+// Get returns a GET request.
 func Get(path string, query url.Values) client.Request {
 	return client.Request{Method: http.MethodGet, Path: path, Query: query}
 }
 
-// Post returns a request with a body, which may be nil.
+// Post returns a POST request with a body. body may be nil.
 func Post(path string, query url.Values, body any) client.Request {
 	return client.Request{Method: http.MethodPost, Path: path, Query: query, Body: body}
 }
 
-// Delete returns a request that deletes.
+// Delete returns a DELETE request.
 func Delete(path string, query url.Values) client.Request {
 	return client.Request{Method: http.MethodDelete, Path: path, Query: query}
 }

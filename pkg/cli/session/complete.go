@@ -10,13 +10,13 @@ import (
 	"github.com/belfry-mq/belfry/pkg/client"
 )
 
-// Completion asks the server for names that begin an argument.
+// Completion reads names from the server for the completion of an argument.
 type Completion func(ctx context.Context, c *client.Client) []string
 
-// completionTimeout bounds how long a shell waits for names.
+// completionTimeout is the maximum time that a shell waits for names.
 const completionTimeout = 2 * time.Second
 
-// Complete completes each argument with its completion.
+// Complete returns a function that completes argument i with each[i].
 func Complete(each []Completion) cobra.CompletionFunc {
 	return func(cmd *cobra.Command, args []string, _ string) ([]string, cobra.ShellCompDirective) {
 		if len(args) >= len(each) {

@@ -14,10 +14,10 @@ import (
 	"github.com/belfry-mq/belfry/pkg/client"
 )
 
-// DefaultServer is used if nothing names a server.
+// DefaultServer is the server if neither a flag, a variable nor a context names one.
 const DefaultServer = "http://localhost:6632"
 
-// Session is what a command works with: the flags that all commands have, the client and the printer.
+// Session has the client, the printer and the common flags of a command.
 type Session struct {
 	Cmd    *cobra.Command
 	Client *client.Client
@@ -25,13 +25,13 @@ type Session struct {
 	// Outages writes a line when the client waits for a server.
 	Outages *outage.Notice
 	*output.Printer
-	// DryRun is --dry-run: the command changes nothing.
+	// DryRun is the flag --dry-run: the command must change nothing.
 	yes, DryRun bool
 }
 
-// How long requests are repeated while no server is available. Commands that a person looks at answer at once.
+// These values are the time for which a request is repeated while no server is available.
 const (
-	// NoRetry is for them: a request is not repeated.
+	// NoRetry is for interactive commands: the request is not repeated.
 	NoRetry  time.Duration = -1
 	patience               = 30 * time.Second
 )
@@ -42,17 +42,17 @@ func AddFlags(cmd *cobra.Command) {
 	AddOutputFlags(cmd)
 }
 
-// Target is the server of a command, and what it needs to speak to it.
+// Target is the server of a command, with the token and the CA file for its requests.
 type Target struct {
-	// Server has URLs with commas.
+	// Server has one URL, or several URLs separated by commas.
 	Server string
-	// Token is empty for none. It is for Server only.
+	// Token is sent only to Server. It may be empty.
 	Token string
 	// CAFile is a PEM file, or empty for the CAs of this machine.
 	CAFile string
 }
 
-// text returns a flag of AddServerFlags, or else a variable.
+// text returns the value of a flag of AddServerFlags, or of an environment variable if the flag is empty.
 func text(cmd *cobra.Command, flag, variable string) string {
 	value, _ := cmd.Flags().GetString(flag) // AddServerFlags added it
 	return cmp.Or(value, os.Getenv(variable))
@@ -65,7 +65,8 @@ func contextNamed(cmd *cobra.Command) string { return text(cmd, "context", "BELF
 // NamesServer reports whether a flag or a variable names a server or a context.
 func NamesServer(cmd *cobra.Command) bool { return serverNamed(cmd) != "" || contextNamed(cmd) != "" }
 
-// TargetOf returns the server that the flags of AddServerFlags, the variables and the file of contexts choose.
+// TargetOf returns the server that the flags of AddServerFlags, the environment variables and the contexts file
+// select.
 func TargetOf(cmd *cobra.Command) (Target, error) {
 	saved, err := contexts.Load()
 	if err != nil {
@@ -80,7 +81,7 @@ func TargetOf(cmd *cobra.Command) (Target, error) {
 		CAFile: cmp.Or(text(cmd, "ca-file", "BELFRY_CA_FILE"), chosen.CAFile),
 	}
 	if t.Token == "" && t.Server == cmp.Or(chosen.Server, t.Server) {
-		t.Token = chosen.Token // a token is for the server of its context only
+		t.Token = chosen.Token // the token of a context is sent only to the server of the context
 	}
 	return t, nil
 }
@@ -88,7 +89,7 @@ func TargetOf(cmd *cobra.Command) (Target, error) {
 // AddServerFlags adds the flags that choose a server.
 func AddServerFlags(cmd *cobra.Command) {
 	flags := cmd.Flags()
-	flags.String("server", "", "URLs of the servers, with commas (env BELFRY_SERVER; else the context; else "+DefaultServer+")")
+	flags.String("server", "", "URLs of the servers, separated by commas (env BELFRY_SERVER; else the context; else "+DefaultServer+")")
 	flags.String("token", "", "token for the server (env BELFRY_TOKEN; else the context)")
 	flags.String("context", "", "the context to use instead of the current one (env BELFRY_CONTEXT)")
 	flags.String("ca-file", "", "PEM file with the CA of an https server (default: the CAs of this machine) (env BELFRY_CA_FILE)")
@@ -107,9 +108,9 @@ func AddOutputFlags(cmd *cobra.Command) {
 func PrinterOf(cmd *cobra.Command) (*output.Printer, error) {
 	format, err := cmd.Flags().GetString("output")
 	if err != nil {
-		format = "table" // the command has one form of output
+		format = "table" // the command has no flag --output
 	}
-	quiet, _ := cmd.Flags().GetBool("quiet") // false without the flag
+	quiet, _ := cmd.Flags().GetBool("quiet") // false if the command has no flag --quiet
 	out, err := output.New(cmd.OutOrStdout(), format, quiet, IsTerminal(cmd.OutOrStdout()))
 	if err != nil {
 		return nil, UsageError(err.Error())
@@ -117,12 +118,13 @@ func PrinterOf(cmd *cobra.Command) (*output.Printer, error) {
 	return out, nil
 }
 
-// Run returns the RunE of a command. It reads the flags that all commands have, and calls do.
+// Run returns the RunE of a command. RunE reads the common flags and calls do. Requests are not repeated.
 func Run(do func(s *Session, args []string) error) func(*cobra.Command, []string) error {
 	return run(do, NoRetry)
 }
 
-// RunPatient is Run for commands that run for long: their requests are repeated for 30 s while no server is available.
+// RunPatient is Run for commands that run for a long time. Their requests are repeated for 30 s while no server is
+// available.
 func RunPatient(do func(s *Session, args []string) error) func(*cobra.Command, []string) error {
 	return run(do, patience)
 }
@@ -157,7 +159,8 @@ func open(cmd *cobra.Command, retryFor time.Duration) (*Session, error) {
 	return s, err
 }
 
-// NewClient returns a client. servers has URLs with commas; token and caFile may be "", and onOutage nil.
+// NewClient returns a client. servers has URLs separated by commas. token and caFile may be "", and onOutage may be
+// nil.
 func NewClient(servers, token, caFile string, retryFor time.Duration, onOutage func(client.Outage)) (*client.Client, error) {
 	config := client.Config{URLs: strings.Split(servers, ","), RetryFor: retryFor, OnOutage: onOutage}
 	if token != "" {

@@ -6,17 +6,17 @@ import (
 	"github.com/belfry-mq/belfry/pkg/client"
 )
 
-// The exit codes that differ from 0 (done) and 1 (failed, or what the command line names does not exist).
+// The exit codes other than 0 (done) and 1 (the command failed, or a named object does not exist).
 const (
-	// ExitUsage is a wrong command line, or a difference that belfry apply --dry-run found.
+	// ExitUsage means a wrong command line, or a difference that belfry apply --dry-run found.
 	ExitUsage = 2
-	// ExitRefused is a refused token.
+	// ExitRefused means that the server refused the token.
 	ExitRefused = 3
-	// ExitEmpty is a pop that found no message.
+	// ExitEmpty means that a pop found no message.
 	ExitEmpty = 4
 )
 
-// ExitError is a failure with an exit code of its own. An empty text prints nothing.
+// ExitError is an error with a specific exit code. If Text is empty, nothing is printed.
 type ExitError struct {
 	Code int
 	Text string
@@ -24,13 +24,13 @@ type ExitError struct {
 
 func (e *ExitError) Error() string { return e.Text }
 
-// ErrEmpty is the end of a pop that found no message.
+// ErrEmpty is the error of a pop that found no message.
 var ErrEmpty = &ExitError{Code: ExitEmpty}
 
-// UsageError is a mistake of the command line that cobra cannot find.
+// UsageError returns an error for a wrong command line.
 func UsageError(text string) error { return &ExitError{Code: ExitUsage, Text: text} }
 
-// ExitCode returns the exit code of a failed command, and whether its error is to be printed.
+// ExitCode returns the exit code for an error of a command, and whether the error is printed.
 func ExitCode(err error) (code int, printed bool) {
 	var own *ExitError
 	switch {

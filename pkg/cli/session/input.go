@@ -12,7 +12,7 @@ import (
 	"github.com/spf13/cobra"
 )
 
-// Input reads a file, or standard input for "-". It returns when the context ends, also while nothing comes.
+// Input reads a file, or standard input for "-". It also returns when the context of the command ends.
 func (s *Session) Input(file string) ([]byte, error) {
 	if file != "-" {
 		return os.ReadFile(file)
@@ -22,14 +22,14 @@ func (s *Session) Input(file string) ([]byte, error) {
 	return interruptible(s.Cmd.Context(), func() ([]byte, error) { return io.ReadAll(in) })
 }
 
-// NoteInput says that a command waits for what a person types.
+// NoteInput prints a line if the command reads from a terminal, where a person must type.
 func NoteInput(cmd *cobra.Command, in io.Reader) {
 	if IsTerminal(in) {
 		_, _ = fmt.Fprintln(cmd.ErrOrStderr(), "reading standard input until Ctrl-D")
 	}
 }
 
-// interruptible calls read, and returns at once when ctx ends. Then read goes on until the process ends.
+// interruptible calls read, and returns at once when ctx ends. In this case read continues until the process ends.
 func interruptible[T any](ctx context.Context, read func() (T, error)) (T, error) {
 	type outcome struct {
 		value T
@@ -49,7 +49,7 @@ func interruptible[T any](ctx context.Context, read func() (T, error)) (T, error
 	}
 }
 
-// Confirm asks a question. Without a terminal it wants --yes.
+// Confirm asks the user a question on the terminal. Without a terminal, it requires --yes.
 func (s *Session) Confirm(question string) error {
 	if s.yes {
 		return nil
@@ -60,7 +60,7 @@ func (s *Session) Confirm(question string) error {
 	}
 	_, _ = fmt.Fprint(s.Cmd.ErrOrStderr(), question+" [y/N] ")
 	line, err := interruptible(s.Cmd.Context(), func() (string, error) {
-		line, _ := bufio.NewReader(in).ReadString('\n') // the end of the input is no yes
+		line, _ := bufio.NewReader(in).ReadString('\n') // at the end of the input, line is not yes
 		return line, nil
 	})
 	if err != nil {

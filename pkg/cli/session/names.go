@@ -9,7 +9,7 @@ import (
 	"github.com/belfry-mq/belfry/pkg/client/api"
 )
 
-// Queues returns the names of queues. After a failure it returns none.
+// Queues returns the names of queues, or nil after a failure.
 func Queues(ctx context.Context, c *client.Client) []string {
 	var answer api.QueueStatuses
 	if c.Do(ctx, client.Request{Method: http.MethodGet, Path: "/api/v1/status/queues", Query: url.Values{"limit": {"1000"}}}, &answer) != nil {
@@ -22,7 +22,7 @@ func Queues(ctx context.Context, c *client.Client) []string {
 	return names
 }
 
-// Groups returns the names of consumer groups. After a failure it returns none.
+// Groups returns the names of consumer groups, or nil after a failure.
 func Groups(ctx context.Context, c *client.Client) []string {
 	var answer []api.Group
 	if c.Do(ctx, client.Request{Method: http.MethodGet, Path: "/api/v1/consumer-groups"}, &answer) != nil {

@@ -12,7 +12,7 @@ import (
 	"github.com/belfry-mq/belfry/pkg/cli/progress"
 )
 
-// Value prints a value that is no answer of the server.
+// Value prints a value that is not an answer of the server.
 func (s *Session) Value(value any, rows string, columns output.Columns) error {
 	raw, err := output.Compact(value)
 	if err != nil {
@@ -21,7 +21,7 @@ func (s *Session) Value(value any, rows string, columns output.Columns) error {
 	return s.Answer(raw, rows, columns)
 }
 
-// Text prints lines for people.
+// Text prints text for people.
 func (s *Session) Text(text string) error {
 	if s.Quiet {
 		return nil
@@ -29,14 +29,14 @@ func (s *Session) Text(text string) error {
 	return s.Write([]byte(text))
 }
 
-// Note prints a line for people beside the output, on standard error.
+// Note prints a line for people on standard error.
 func (s *Session) Note(text string) {
 	if !s.Quiet {
 		_, _ = fmt.Fprintln(s.Cmd.ErrOrStderr(), text)
 	}
 }
 
-// NewProgress returns a progress that counts units, or nil without a terminal.
+// NewProgress returns a Progress that counts units. It returns nil if standard error is not a terminal.
 func (s *Session) NewProgress(unit string) *progress.Progress {
 	out := s.Cmd.ErrOrStderr()
 	if s.Quiet || !IsTerminal(out) {
@@ -45,7 +45,7 @@ func (s *Session) NewProgress(unit string) *progress.Progress {
 	return progress.Start(out, unit, time.Now())
 }
 
-// Sleep blocks for d, and returns false at once when ctx ends.
+// Sleep blocks for d. If ctx ends first, Sleep returns false at once.
 func Sleep(ctx context.Context, d time.Duration) bool {
 	select {
 	case <-time.After(d):

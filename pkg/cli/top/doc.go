@@ -1,8 +1,8 @@
-// Package top shows on one screen of a terminal what a server does: its instances, and the queues with their rates,
-// waiting requests, lag and dead letters.
+// Package top shows the activity of a server on one screen of a terminal: its instances, and the queues with their
+// rates, waiting requests, lag and dead letters.
 //
-// The figures come from the stream of events. Only the columns PENDING and DEAD are read from the database, at the start
-// and when the user asks. So an open screen costs the database nothing while nothing happens.
+// The figures come from the event stream of the server. Only the columns PENDING and DEAD are read from the database,
+// at the start and when the user asks. So an open screen sends no query to the database while no event arrives.
 //
-// It may import pkg/client and pkg/cli/output.
+// The package imports only pkg/client and pkg/cli/output.
 package top

@@ -11,10 +11,10 @@ import (
 	"github.com/belfry-mq/belfry/pkg/client/api"
 )
 
-// rateAge is how long the rates of an instance are shown. An instance sends no rates while it is idle.
+// rateAge is the time for which the last rates of an instance are shown. An idle instance sends no rates.
 const rateAge = 2500 * time.Millisecond
 
-// rates are messages a second of one queue.
+// rates has the rates of one queue in messages per second.
 type rates struct{ api.QueueRates }
 
 func (r *rates) add(other api.QueueRates) {
@@ -24,39 +24,40 @@ func (r *rates) add(other api.QueueRates) {
 	r.Failed += other.Failed
 }
 
-// member is what is known of one instance.
+// member is the state of one instance.
 type member struct {
 	api.Instance
 	rates   map[string]api.QueueRates // of the last second
-	at      time.Time                 // when rates came
+	at      time.Time                 // time when rates arrived
 	waiting map[string]int
 }
 
-// groupKey is a consumer group of a queue.
+// groupKey identifies a consumer group of a queue.
 type groupKey struct{ queue, group string }
 
-// stored are counts that are read from the database.
+// stored has counts that are read from the database.
 type stored struct {
 	Pending int64
 	Dead    int64
 	Paused  bool
 }
 
-// row is what the screen shows of a queue.
+// row has the figures of one queue on the screen.
 type row struct {
 	rates
 	stored
 	known bool // stored was read
-	// lateSince is when the oldest message that a late group has not finished was pushed. It is zero if no group is late.
+	// lateSince is the push time of the oldest message that a late group has not finished. It is zero if no group is
+	// late.
 	lateSince time.Time
-	// manyDead: a group has more dead letters than the threshold.
+	// manyDead means that a group has more dead letters than the threshold.
 	manyDead bool
 }
 
-// figures is what events have told. Its methods are called by one goroutine.
+// figures is the state that the events describe. One goroutine uses it.
 type figures struct {
 	members     map[string]*member
-	order       []string // ids of members, that of the stream first
+	order       []string // ids of members; the first serves the stream
 	late        map[groupKey]time.Time
 	dead        map[groupKey]bool
 	maintenance api.Switches
@@ -67,7 +68,7 @@ func newFigures() *figures {
 	return &figures{members: map[string]*member{}, late: map[groupKey]time.Time{}, dead: map[groupKey]bool{}, stored: map[string]stored{}}
 }
 
-// take learns from an event. It returns a line for people, or "".
+// take updates the figures with an event. It returns a line for people, or "".
 func (f *figures) take(e *client.Event, now time.Time) string {
 	switch e.Type {
 	case "snapshot":
@@ -75,12 +76,12 @@ func (f *figures) take(e *client.Event, now time.Time) string {
 	case "rates":
 		f.takeRates(e, now)
 	case "lag", "dead_letters":
-		var data api.LateGroup // of dead letters, its Seconds is 0
+		var data api.LateGroup // Seconds is 0 for dead letters
 		if json.Unmarshal(e.Data, &data) == nil {
 			f.threshold(e.Type, &data, e.At)
 		}
 	case "maintenance":
-		_ = json.Unmarshal(e.Data, &f.maintenance) // a server that is newer may send another form
+		_ = json.Unmarshal(e.Data, &f.maintenance) // ignores data of an unknown form from a newer server
 	case "listener":
 		var data api.ListenerChange
 		if m := f.members[e.Instance]; m != nil && json.Unmarshal(e.Data, &data) == nil {
@@ -109,7 +110,7 @@ func (f *figures) take(e *client.Event, now time.Time) string {
 	return f.line(e)
 }
 
-// line says what happened.
+// line returns a line for people about a change of a queue or partition, or "".
 func (f *figures) line(e *client.Event) string {
 	verb, found := strings.CutPrefix(e.Type, "queue.")
 	switch {
@@ -147,10 +148,10 @@ func (f *figures) snapshot(e *client.Event, now time.Time) {
 	for _, one := range data.Instances {
 		f.member(one.ID, now).Instance = one
 	}
-	if len(data.Instances) == 0 { // the token may not see instances
+	if len(data.Instances) == 0 { // the token may not list instances
 		f.member("", now)
 	}
-	for _, q := range data.Queues { // of the instance that serves the stream
+	for _, q := range data.Queues { // queues of the instance that serves the stream
 		f.members[f.order[0]].waiting[q.Queue] = q.Waiting
 	}
 	for i := range data.Lag {
@@ -165,7 +166,7 @@ func (f *figures) snapshot(e *client.Event, now time.Time) {
 	}
 }
 
-// member returns a member, and adds it if it is new.
+// member returns a member, and adds it if it does not exist.
 func (f *figures) member(id string, now time.Time) *member {
 	m := f.members[id]
 	if m == nil {
@@ -223,7 +224,7 @@ func (f *figures) forget(queue string) {
 	}
 }
 
-// rows returns the queues whose names contain filter, in an order, and the sum of all.
+// rows returns the queues whose names contain filter, sorted by order, and the sum of the rates of all queues.
 func (f *figures) rows(filter string, order func(a, b *row) int, now time.Time) (shown []*row, sum rates) {
 	all := map[string]*row{}
 	of := func(name string) *row {

@@ -10,17 +10,17 @@ import (
 	"github.com/belfry-mq/belfry/pkg/client"
 )
 
-// Messages to the model.
+// These types are the messages to the model.
 type (
 	eventMsg   client.Event
-	brokenMsg  struct{ err error } // the stream broke
+	brokenMsg  struct{ err error } // the event stream has failed
 	countsMsg  map[string]stored
 	clockMsg   struct{} // a second has passed
 	noticeMsg  string
 	explainMsg []string
 )
 
-// mode is what keys mean.
+// mode decides the meaning of the keys.
 type mode int
 
 const (
@@ -34,7 +34,7 @@ const (
 type model struct {
 	ctx    context.Context
 	server *server
-	name   string // of the server, for the title
+	name   string // name of the server in the title
 	now    func() time.Time
 
 	width, height int
@@ -70,7 +70,7 @@ func (m *model) Update(msg tea.Msg) (tea.Model, tea.Cmd) {
 	switch msg := msg.(type) {
 	case tea.WindowSizeMsg:
 		m.width, m.height = msg.Width, msg.Height
-	case clockMsg: // the screen forgets old rates
+	case clockMsg: // the screen is drawn again, without old rates
 	case eventMsg:
 		m.broken = nil
 		event := client.Event(msg)
@@ -158,7 +158,7 @@ func (m *model) browse(key string) tea.Cmd {
 	return nil
 }
 
-// move moves the selection by rows.
+// move moves the selection by a number of rows.
 func (m *model) move(by int) {
 	rows, _ := m.rows()
 	if len(rows) == 0 {

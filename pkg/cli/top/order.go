@@ -2,7 +2,7 @@ package top
 
 import "cmp"
 
-// orders are the orders of the table, in the order of the key s.
+// orders are the sort orders of the table. The key s selects the next one.
 var orders = []struct {
 	name    string
 	compare func(a, b *row) int

@@ -11,8 +11,8 @@ import (
 	"github.com/belfry-mq/belfry/pkg/client"
 )
 
-// Run shows the screen until the user quits or ctx ends. name is the title. in and out are a terminal. The error of a stream
-// that ends for good, such as client.ErrUnauthorized, ends the screen and is returned.
+// Run shows the screen until the user quits or ctx ends. name is the title; in and out are a terminal. If the event
+// stream ends with a permanent error, such as client.ErrUnauthorized, Run ends and returns this error.
 func Run(ctx context.Context, c *client.Client, name string, in io.Reader, out io.Writer) error {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()

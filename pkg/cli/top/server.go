@@ -5,27 +5,28 @@ import (
 	"fmt"
 	"net/http"
 	"net/url"
+	"strconv"
 
 	"github.com/belfry-mq/belfry/pkg/client"
 	"github.com/belfry-mq/belfry/pkg/client/api"
 )
 
-// maxQueues is how many queues the counts are read of, the newest first.
+// maxQueues is the maximum number of queues whose counts are read: the queues with the most unfinished messages.
 const maxQueues = "1000"
 
-// maxExplained is how many groups of a queue are explained.
+// maxExplained is the maximum number of groups that are explained for a queue.
 const maxExplained = 5
 
-// server asks a server.
+// server sends the requests of the screen.
 type server struct{ client *client.Client }
 
 // counts reads the counts of queues.
 func (s *server) counts(ctx context.Context) (map[string]stored, error) {
-	var answer api.QueueStatuses
-	err := s.client.Do(ctx, client.Request{Path: "/api/v1/status/queues", Query: url.Values{"limit": {maxQueues}}}, &answer)
+	var answer api.QueuePage
+	err := s.client.Do(ctx, client.Request{Path: "/api/v1/queues", Query: url.Values{"limit": {maxQueues}, "sort": {"backlog"}}}, &answer)
 	counts := map[string]stored{}
 	for _, q := range answer.Queues {
-		counts[q.Name] = stored{Pending: q.Messages.Pending, Dead: q.Messages.DeadLetter, Paused: q.Paused}
+		counts[q.Name] = stored{Pending: q.Messages.Pending, Dead: q.DeadLetters, Paused: q.Paused}
 	}
 	return counts, err
 }
@@ -36,16 +37,15 @@ func (s *server) pause(ctx context.Context, queue, verb string) error {
 	return s.client.Do(ctx, client.Request{Method: http.MethodPost, Path: path}, nil)
 }
 
-// explain says for each group of a queue why its most delayed partition is not delivered.
+// explain returns one line for each group of a queue. The line explains the partition with the highest lag of the
+// group.
 func (s *server) explain(ctx context.Context, queue string) (lines []string, err error) {
-	var groups []api.Group
-	if err := s.client.Do(ctx, client.Request{Path: "/api/v1/consumer-groups"}, &groups); err != nil {
+	var answer api.QueueGroups
+	path := "/api/v1/resources/queues/" + url.PathEscape(queue) + "/groups"
+	if err := s.client.Do(ctx, client.Request{Path: path, Query: url.Values{"limit": {strconv.Itoa(maxExplained + 1)}}}, &answer); err != nil {
 		return nil, err
 	}
-	for _, g := range groups {
-		if g.QueueName != queue {
-			continue
-		}
+	for _, g := range answer.Groups {
 		if len(lines) == maxExplained {
 			return append(lines, "and other groups: see \"belfry group list\""), nil
 		}
@@ -53,7 +53,7 @@ func (s *server) explain(ctx context.Context, queue string) (lines []string, err
 		if err != nil {
 			return nil, err
 		}
-		lines = append(lines, fmt.Sprintf("%s (%d messages to come): %s", g.Name, g.TotalLag, line))
+		lines = append(lines, fmt.Sprintf("%s (%d messages to deliver): %s", g.Name, g.Lag, line))
 	}
 	if lines == nil {
 		lines = []string{"No group reads the queue " + queue + "."}
@@ -73,7 +73,7 @@ func (s *server) explainGroup(ctx context.Context, queue, group string) (string,
 		}
 	}
 	if most < 0 {
-		return "it has received all messages.", nil
+		return "the group has received all messages.", nil
 	}
 	var answer api.Explanation
 	query := url.Values{"queue": {queue}, "partition": {worst}, "consumerGroup": {group}}

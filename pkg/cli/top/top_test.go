@@ -14,7 +14,7 @@ import (
 	"github.com/belfry-mq/belfry/pkg/client"
 )
 
-// screen is a model with a clock of the test.
+// screen is a model with a clock that the test sets.
 type screen struct {
 	t  *testing.T
 	at time.Time
@@ -27,12 +27,12 @@ func newScreen(t *testing.T) *screen {
 	return s
 }
 
-// event gives the screen an event of an instance.
+// event sends an event of an instance to the screen.
 func (s *screen) event(kind, instance, queue, data string) {
 	s.Update(eventMsg(client.Event{Type: kind, At: s.at, Instance: instance, Queue: queue, Data: json.RawMessage(data)}))
 }
 
-// lines returns what the screen shows, with one space between columns.
+// lines returns the lines of the screen, with one space between columns.
 func (s *screen) lines() []string {
 	lines := strings.Split(ansi.Strip(s.View().Content), "\n")
 	require.Len(s.t, lines, s.height)
@@ -57,7 +57,8 @@ const twoInstances = `{"instances": [{"id": "a", "host": "one", "listener": "pro
 	"queues": [{"queue": "orders", "waiting": 3}], "lag": [{"queue": "late", "group": "g", "beyond": true, "seconds": 600}],
 	"deadLetters": [{"queue": "late", "group": "g", "beyond": true, "threshold": 1}]}`
 
-// The screen adds the figures of all instances up, forgets rates after the second that they are about, and keeps what waits.
+// The screen shows the sum of the figures of all instances. It drops old rates, and keeps the number of waiting
+// requests.
 func TestScreenShowsTheSumOfInstances(t *testing.T) {
 	t.Parallel()
 	s := newScreen(t)

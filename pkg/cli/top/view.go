@@ -12,14 +12,14 @@ import (
 )
 
 const (
-	headLines = 4 // above the rows
-	footLines = 2 // below them
-	// numbers is the width of all columns but the name.
+	headLines = 4 // lines above the rows
+	footLines = 2 // lines below the rows
+	// numbers is the width of all columns except the name.
 	numbers   = 60
 	leastName = 8
 )
 
-// tableHeight is how many rows fit.
+// tableHeight returns the number of rows that fit on the screen.
 func (m *model) tableHeight() int { return max(1, m.height-headLines-footLines) }
 
 // View implements tea.Model.
@@ -54,7 +54,7 @@ func (m *model) totals(sum rates) string {
 		rate(sum.Pushed), rate(sum.Delivered), rate(sum.Acked), rate(sum.Failed), sum.Waiting)
 }
 
-// state shows what is not as usual, and the instances.
+// state returns the line with the instances. It shows problems in red.
 func (m *model) state() string {
 	if m.broken != nil {
 		return red("no connection: " + m.broken.Error())
@@ -92,10 +92,10 @@ func (m *model) header() string {
 	return fmt.Sprintf("%-*s%8s%8s%8s%7s%7s%9s%7s%6s", m.nameWidth(), "QUEUE", "PUSH/S", "OUT/S", "ACK/S", "FAIL/S", "WAIT", "PENDING", "DEAD", "LAG")
 }
 
-// table returns the rows that fit, so that the selected one is among them.
+// table returns the rows that fit on the screen. The selected row is always visible.
 func (m *model) table(rows []*row) (lines []string) {
 	if len(rows) == 0 {
-		return []string{"", "No queue yet. The first push makes one:", "", "  belfry push orders '{\"id\": 1}'"}
+		return []string{"", "There is no queue yet. The first push creates a queue:", "", "  belfry push orders '{\"id\": 1}'"}
 	}
 	selected, height := m.index(rows), m.tableHeight()
 	m.selected = rows[selected].Queue
@@ -141,7 +141,7 @@ func (m *model) explained() []string {
 	return lines
 }
 
-// message is the line for questions and news.
+// message returns the line for questions and notices.
 func (m *model) message() string {
 	switch {
 	case m.mode == filtering:
@@ -171,7 +171,7 @@ func (m *model) keys() string {
 	return text
 }
 
-// rate shows messages a second.
+// rate returns a rate in messages per second as text.
 func rate(perSecond float64) string {
 	switch {
 	case perSecond == 0:

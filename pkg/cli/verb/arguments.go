@@ -9,18 +9,18 @@ import (
 	"github.com/belfry-mq/belfry/pkg/cli/session"
 )
 
-// Input are the arguments and flags of a verb.
+// Input has the arguments and flags of a verb.
 type Input struct {
 	*session.Session
 	Args []string
-	// Err is the first flag that is wrong. Then the request is not sent.
+	// Err is the first error of a flag. If it is set, the request is not sent.
 	Err error
 }
 
-// Arg returns an argument, escaped for a path.
+// Arg returns an argument, escaped for a URL path.
 func (in *Input) Arg(i int) string { return url.PathEscape(in.Args[i]) }
 
-// Flag returns the value of a flag.
+// Flag returns the value of a flag, or "" if the command does not have the flag.
 func (in *Input) Flag(flag string) string {
 	if f := in.Cmd.Flags().Lookup(flag); f != nil {
 		return f.Value.String()
@@ -28,7 +28,8 @@ func (in *Input) Flag(flag string) string {
 	return ""
 }
 
-// Query returns the flags that are set as parameters. An element of flags is a flag, or FLAG=PARAMETER if their names differ.
+// Query returns the flags that the user set as query parameters. An element of flags is FLAG, or FLAG=PARAMETER if
+// the names differ.
 func (in *Input) Query(flags ...string) url.Values {
 	values := url.Values{}
 	for _, both := range flags {
@@ -43,7 +44,7 @@ func (in *Input) Query(flags ...string) url.Values {
 	return values
 }
 
-// SpanQuery is Query with the instants of --from and --to.
+// SpanQuery is Query plus the times of --from and --to.
 func (in *Input) SpanQuery(flags ...string) url.Values {
 	values := in.Query(flags...)
 	for _, name := range []string{"from", "to"} {
@@ -54,7 +55,7 @@ func (in *Input) SpanQuery(flags ...string) url.Values {
 	return values
 }
 
-// Instant returns a flag that is an instant: RFC 3339, now, or a duration before now such as 15m or '15m ago'.
+// Instant returns the time in a flag: RFC 3339, now, or a duration before now such as 15m or '15m ago'.
 func (in *Input) Instant(flag string) string {
 	given := strings.TrimSpace(in.Flag(flag))
 	if given == "" {

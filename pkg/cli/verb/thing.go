@@ -13,22 +13,23 @@ import (
 	"github.com/belfry-mq/belfry/pkg/client"
 )
 
-// Thing is something that a command line names.
+// Thing is an object of the server that a command line names.
 type Thing struct {
-	// What is its kind and name.
+	// What is the kind and the name of the object, for errors.
 	What string
-	// Request asks for it. The answer is 404 without it.
+	// Request reads the object. If the object does not exist, the server answers 404, or a list without the object.
 	Request client.Request
-	// Rows, Member and Name find it in a list that the server answers. Without Member the request alone does.
+	// Rows, Member and Name find the object in a list: the row at Rows whose Member is Name. If Member is "", Request
+	// alone decides.
 	Rows, Member, Name string
 }
 
-// QueueNamed is a queue.
+// QueueNamed returns the queue with a name.
 func QueueNamed(name string) Thing {
 	return Thing{What: fmt.Sprintf("the queue %q", name), Request: request.Get("/api/v1/resources/queues/"+url.PathEscape(name)+"/groups", url.Values{"limit": {"1"}})}
 }
 
-// GroupNamed is a group of a queue, or of any queue for "".
+// GroupNamed returns a group of a queue. If queueName is "", it returns a group of any queue.
 func GroupNamed(name, queueName string) Thing {
 	if queueName == "" {
 		return Thing{What: fmt.Sprintf("the group %q", name), Request: request.Get("/api/v1/consumer-groups", nil), Member: "name", Name: name}
@@ -39,7 +40,7 @@ func GroupNamed(name, queueName string) Thing {
 	}
 }
 
-// Missing returns an error for the first of the things that does not exist: see isMissing.
+// Missing returns an error for the first object that does not exist. isMissing detects this error.
 func (in *Input) Missing(all []Thing) error {
 	for _, t := range all {
 		found, err := t.exists(in.Cmd.Context(), in.Client)
@@ -82,12 +83,12 @@ func (t *Thing) exists(ctx context.Context, c *client.Client) (bool, error) {
 	return false, nil
 }
 
-// missingError is the failure of a command that names what does not exist.
+// missingError is the error for a named object that does not exist.
 type missingError struct{ what string }
 
 func (e *missingError) Error() string { return e.what + " does not exist" }
 
-// NotFound returns the error about something that does not exist: see UnlessExpected.
+// NotFound returns the error for an object that does not exist. UnlessExpected handles it.
 func NotFound(what string) error { return &missingError{what} }
 
 func isMissing(err error) bool {
@@ -95,14 +96,14 @@ func isMissing(err error) bool {
 	return errors.As(err, &missing)
 }
 
-// IfExistsFlag adds --if-exists, which UnlessExpected reads.
+// IfExistsFlag adds the flag --if-exists, which UnlessExpected reads.
 func IfExistsFlag(f *pflag.FlagSet) {
-	f.Bool("if-exists", false, "succeed, and do nothing, if it does not exist")
+	f.Bool("if-exists", false, "do nothing and succeed if the object does not exist")
 }
 
-// UnlessExpected returns an error about something that does not exist, or nil with --if-exists.
+// UnlessExpected returns err, which is about an object that does not exist. With --if-exists it returns nil.
 func (in *Input) UnlessExpected(err error) error {
-	if expected, _ := in.Cmd.Flags().GetBool("if-exists"); expected { // false without the flag
+	if expected, _ := in.Cmd.Flags().GetBool("if-exists"); expected { // false if the command has no such flag
 		return nil
 	}
 	return err

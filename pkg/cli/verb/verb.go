@@ -1,6 +1,7 @@
-// Package verb makes a command of a table entry that says which request to send and which columns the answer has.
+// Package verb makes commands from table entries. An entry has the request to send and the columns of the answer.
 //
-// It also checks that what the command line names exists, asks before a change, and tells what a dry run would do.
+// The commands also check that the named objects exist, ask for confirmation before a change, and describe the change
+// in a dry run.
 package verb
 
 import (
@@ -22,42 +23,44 @@ import (
 	"github.com/belfry-mq/belfry/pkg/client"
 )
 
-// Verb is a command that sends one request and prints its answer.
+// Verb is a command that sends one request and prints the answer.
 type Verb struct {
 	Use, Short, Long, Example string
-	// Flags adds the flags of the verb.
+	// Flags adds the flags of the command.
 	Flags func(f *pflag.FlagSet)
 	// Request returns the request.
 	Request func(in *Input) client.Request
-	// Rows is the path of the list in the answer, and Columns how a table shows it.
+	// Rows is the path of the list in the answer. Columns are the columns of the table.
 	Rows    string
 	Columns output.Columns
-	// Change verbs change something. They have --dry-run, which says what would be done and shows the answer of Preview,
-	// unless ServerDryRun: then the request says it.
+	// Change means that the command changes something and has --dry-run. A dry run prints Would and the answer of
+	// Preview. With ServerDryRun, it sends the request with a parameter for a dry run instead.
 	Change, ServerDryRun bool
-	// Would is what a dry run says after "would". Arguments are inserted as in Ask.
+	// Would is the text after "would" in a dry run. Arguments are inserted as in Ask.
 	Would string
-	// Preview returns the request that counts what would change. Nil, or a request without a path: there is nothing to count.
+	// Preview returns the request that counts the objects to change. If Preview is nil or the path is empty, nothing
+	// is counted.
 	Preview func(in *Input) client.Request
 	// PreviewRows and PreviewColumns show the answer of Preview.
 	PreviewRows    string
 	PreviewColumns output.Columns
-	// Named returns what the command line names and what must exist. The exit code is 1 if it does not, or 0 with --if-exists.
+	// Named returns the named objects that must exist. If one is missing, the exit code is 1, or 0 with --if-exists.
 	Named func(in *Input) []Thing
-	// Ask is the question before the request, or "". Arguments are inserted as {0}, {1}.
+	// Ask is the question before the request, or "". {0} and {1} stand for arguments.
 	Ask string
-	// One verbs show something by its name. The exit code is 1 if the answer has no row.
+	// One means that the command shows one named object. The exit code is 1 if the answer has no row.
 	One bool
-	// Each returns the requests that are sent instead of Request, for each group or queue, and the names of these. Their counts
-	// are summed. Nothing of that if it returns no request.
+	// Each returns requests that are sent instead of Request, one for each group or queue, and the names of the
+	// groups or queues. The counts of the answers are summed. If Each returns no request, Request is sent.
 	Each func(in *Input) (requests []client.Request, names []string, err error)
-	// Repeat names the counts of the answer. The request is sent until "remaining" is 0, and the counts are summed.
+	// Repeat has the names of counts in the answer. The request is repeated until "remaining" is 0, and the counts
+	// are summed.
 	Repeat []string
-	// Complete completes the arguments.
+	// Complete has the completions of the arguments.
 	Complete []session.Completion
 }
 
-// Command returns the command of a verb.
+// Command returns the cobra command of the verb.
 func (v *Verb) Command() *cobra.Command {
 	names, run := strings.Fields(v.Use)[1:], session.Run
 	if v.Repeat != nil {
@@ -73,13 +76,13 @@ func (v *Verb) Command() *cobra.Command {
 		v.Flags(cmd.Flags())
 	}
 	if v.Change {
-		cmd.Flags().Bool("dry-run", false, "change nothing: show what would be done")
+		cmd.Flags().Bool("dry-run", false, "change nothing: show the changes")
 		if v.Named != nil {
 			IfExistsFlag(cmd.Flags())
 		}
 	}
 	if v.Ask != "" {
-		cmd.Flags().BoolP("yes", "y", false, "do not ask")
+		cmd.Flags().BoolP("yes", "y", false, "do not ask for confirmation")
 	}
 	return cmd
 }
@@ -106,7 +109,7 @@ func (v *Verb) run(in *Input) error {
 			return err
 		}
 	}
-	// What is missing is asked for too: the server may refuse the token, or know more.
+	// The request is sent even if an object is missing: the server may refuse the token, or find the object.
 	answer, err := v.sendAll(in, request, missing == nil)
 	switch {
 	case errors.Is(err, client.ErrNotFound):
@@ -123,17 +126,17 @@ func (v *Verb) run(in *Input) error {
 	return in.Answer(answer, v.Rows, v.Columns)
 }
 
-// noteGrants says that a list is perhaps empty because the grants of the token hide what it would have.
+// noteGrants prints a line if the grants of the token may hide rows of the list.
 func noteGrants(s *Input) {
 	var who struct {
 		Grants json.RawMessage `json:"grants"`
 	}
 	if s.Client.Do(s.Cmd.Context(), request.Get("/api/v1/whoami", nil), &who) == nil && len(who.Grants) > 0 && string(who.Grants) != "null" {
-		s.Note("the list is empty, and the token sees only what its grants allow: " + string(who.Grants))
+		s.Note("the list is empty; the token shows only objects that its grants allow: " + string(who.Grants))
 	}
 }
 
-// empty reports whether the answer has nothing of what the command line names.
+// empty reports whether the answer contains no object that the command line names.
 func (v *Verb) empty(answer []byte) bool {
 	switch {
 	case v.Repeat != nil:
@@ -148,7 +151,7 @@ func (v *Verb) empty(answer []byte) bool {
 	}
 }
 
-// foretell says what a dry run does not do.
+// foretell prints the change that a dry run leaves out.
 func (v *Verb) foretell(in *Input) error {
 	var counts []byte
 	if v.Preview != nil && v.Preview(in).Path != "" {
@@ -164,7 +167,7 @@ func (v *Verb) foretell(in *Input) error {
 	return in.Answer(counts, v.PreviewRows, v.PreviewColumns)
 }
 
-// sendAll sends the requests of each, if there are any, or else the request.
+// sendAll sends the requests of Each. Without such requests, or without split, it sends request.
 func (v *Verb) sendAll(in *Input, request client.Request, split bool) ([]byte, error) {
 	if v.Each == nil || !split {
 		return v.send(in, request)
@@ -188,7 +191,7 @@ func (v *Verb) sendAll(in *Input, request client.Request, split bool) ([]byte, e
 		}
 		for name, value := range members {
 			if _, counts := value.(json.Number); counts {
-				before, _ := sums[name].(int64) // 0 before the first
+				before, _ := sums[name].(int64) // 0 for the first answer
 				value = before + number(value)
 			}
 			sums[name] = value
@@ -198,7 +201,7 @@ func (v *Verb) sendAll(in *Input, request client.Request, split bool) ([]byte, e
 	return json.Marshal(sums)
 }
 
-// send sends the request, and repeats it if the verb says so.
+// send sends the request. If the verb has Repeat, it repeats the request.
 func (v *Verb) send(in *Input, request client.Request) (answer []byte, err error) {
 	sums := map[string]int64{}
 	shown := in.NewProgress("messages")
@@ -230,7 +233,7 @@ func (v *Verb) send(in *Input, request client.Request) (answer []byte, err error
 	}
 }
 
-// boundedTo returns a request that takes only what an earlier one counted.
+// boundedTo returns a request that takes only the dead letters of an earlier count.
 func boundedTo(r client.Request, asOf string) client.Request {
 	if body, ok := r.Body.(map[string]any); ok {
 		body = maps.Clone(body)
@@ -243,7 +246,7 @@ func boundedTo(r client.Request, asOf string) client.Request {
 	return r
 }
 
-// decode returns the members of an answer, with its numbers as json.Number.
+// decode returns the members of an answer. Numbers are of type json.Number.
 func decode(answer []byte) (members map[string]any, err error) {
 	decoder := json.NewDecoder(bytes.NewReader(answer))
 	decoder.UseNumber()
@@ -254,7 +257,7 @@ func decode(answer []byte) (members map[string]any, err error) {
 }
 
 func number(value any) int64 {
-	n, _ := value.(json.Number) // 0 for anything else
+	n, _ := value.(json.Number) // 0 for a value that is not a number
 	whole, _ := n.Int64()
 	return whole
 }

@@ -1,52 +1,55 @@
 package api
 
-// AckStatus says how a consumer is done with a message.
+// AckStatus is the outcome of a message that a consumer reports.
 type AckStatus string
 
 // The statuses of an acknowledgment.
 const (
 	// Completed moves the cursor of the group to the message. All earlier messages of the partition count as done too.
 	Completed AckStatus = "completed"
-	// Failed ends the lease. The message is delivered again, and after the retryLimit of the queue it is a dead letter.
+	// Failed ends the lease. The server delivers the message again. After retryLimit repeated deliveries, the message becomes a
+	// dead letter.
 	Failed AckStatus = "failed"
-	// Retry is like Failed, but is not counted, and without a retryAfter the message is delivered again at once.
+	// Retry ends the lease, and does not count as a failure. Without a retryAfter, the message can be delivered again at once.
 	Retry AckStatus = "retry"
 	// DeadLettered makes the message a dead letter.
 	DeadLettered AckStatus = "dlq"
 )
 
-// Ack is an acknowledgment, and the body of POST /api/v1/ack. Message.Ack makes one.
+// Ack is an acknowledgment, and the body of POST /api/v1/ack. Message.Ack returns the Ack of a delivered message.
 type Ack struct {
 	TransactionID string `json:"transactionId"`
 	PartitionID   string `json:"partitionId"`
-	// The lease of the delivery. If it has ended, the acknowledgment is refused. An absent or empty lease is not checked.
+	// The id of the delivery's lease. If the lease has ended, the server refuses the acknowledgment. If the id is absent or
+	// empty, the server does not check the lease.
 	LeaseID string `json:"leaseId,omitzero"`
-	// An absent or empty status means `completed`. `success` means `completed` too. An item with any other text is refused.
+	// `success`, and an absent or empty status, mean `completed`. The server refuses an item with an unknown status.
 	Status AckStatus `json:"status,omitzero"`
-	Error  string    `json:"error,omitzero"` // The reason of the failure. A dead letter keeps it.
-	// With the status `failed` or `retry`: the seconds until the next delivery. Without it `failed` waits for the
-	// `retryDelay` of the queue, and `retry` does not wait. If a call has several for a partition, the longest one counts.
+	Error  string    `json:"error,omitzero"` // The reason of the failure. A dead letter keeps this text.
+	// With the status `failed` or `retry`: the seconds until the next delivery. If it is absent, a `failed` message waits for
+	// the `retryDelay` of the queue, and a `retry` message does not wait. If the items of a call have several values for one
+	// partition, the longest value counts.
 	RetryAfterSeconds float64 `json:"retryAfter,omitzero"`
-	// The consumer group. An absent or empty one is the reader without a group. A batch names the group of all its items.
+	// The consumer group. An absent or empty group means the reader without a group. A batch ignores the groups of its items.
 	Group string `json:"consumerGroup,omitzero"`
 }
 
 // AckBatch is the body of POST /api/v1/ack/batch.
 type AckBatch struct {
-	// The group of all items. An absent or empty one is the reader without a group.
+	// The group of all items. An absent or empty group means the reader without a group.
 	Group string `json:"consumerGroup,omitzero"`
 	Acks  []Ack  `json:"acknowledgments"`
 }
 
-// AckResult is what became of an acknowledgment. The answer has one for each item, in the order of the request.
+// AckResult is the result of an acknowledgment. The answer has a result for each item, in the order of the request.
 type AckResult struct {
 	Index         int    `json:"index"` // The index of the item in the request.
 	TransactionID string `json:"transactionId"`
 	Success       bool   `json:"success"`
-	// Why the item was refused, such as `Message not found` or `Invalid or expired lease`. null if it was not.
+	// Why the item was refused, such as `Message not found` or `Invalid or expired lease`. null if the item was accepted.
 	Error         string  `json:"error"`
-	Queue         *string `json:"queueName"` // null if the message does not exist, and so are the next two.
-	Partition     *string `json:"partitionName"`
-	LeaseReleased bool    `json:"leaseReleased"` // The group holds no lease on the partition any more.
+	Queue         *string `json:"queueName"`     // null if the message does not exist.
+	Partition     *string `json:"partitionName"` // null if the message does not exist.
+	LeaseReleased bool    `json:"leaseReleased"` // After the call, the group has no lease on the partition.
 	DeadLetter    bool    `json:"dlq"`           // The message became a dead letter.
 }

@@ -12,7 +12,7 @@ type AuditEntry struct {
 	// The subject of the token, or the role of the database. null without authentication.
 	Subject *string `json:"subject"`
 	TokenID *string `json:"tokenId"` // The id of the token.
-	// The address of the client; see `http.trusted_proxies`. sql: a session of the database.
+	// The address of the client; see `http.trusted_proxies`. A change from a database session has the address `sql`.
 	Address       string          `json:"address"`
 	RequestID     string          `json:"requestId"` // The `X-Request-Id` of the answer.
 	Action        string          `json:"action"`
@@ -20,11 +20,11 @@ type AuditEntry struct {
 	Partition     *string         `json:"partition"`
 	ConsumerGroup *string         `json:"consumerGroup"`
 	TransactionID *string         `json:"transactionId"`
-	Parameters    json.RawMessage `json:"parameters"` // The parameters of the request that matter, by their names in the request.
-	// How many queues, groups, cursors, subscriptions, dead letters or messages were changed. Changes that were committed
+	Parameters    json.RawMessage `json:"parameters"` // The relevant parameters of the request, under the names that the request uses.
+	// The numbers of changed queues, groups, cursors, subscriptions, dead letters or messages. Changes that were committed
 	// before a failure count.
 	Counts json.RawMessage `json:"counts"`
-	// `ok`, or the code of the error: `not_found`, `unavailable`, `overloaded`, `internal` or `canceled`.
+	// `ok`, or an error code: `not_found`, `unavailable`, `overloaded`, `internal` or `canceled`.
 	Result string `json:"result"`
 }
 

@@ -8,7 +8,7 @@ type DeletedMessage struct {
 	Message       string `json:"message"`
 }
 
-// ParkedMessage is the answer when a message became a dead letter.
+// ParkedMessage is the answer when an operator made a message a dead letter.
 type ParkedMessage struct {
 	Success       bool   `json:"success"`
 	PartitionID   string `json:"partitionId"`
@@ -23,7 +23,7 @@ type RetriedMessage struct {
 	PartitionID   string `json:"partitionId"`
 	TransactionID string `json:"transactionId"`
 	Group         *Name  `json:"consumerGroup"` // null means every group.
-	Redriven      int64  `json:"redriven"`      // The number of groups.
+	Redriven      int64  `json:"redriven"`      // The number of groups that receive the message again.
 }
 
 // RetriedRows is the answer when rejected rows were put back into the inbox.
@@ -56,7 +56,7 @@ type PushMaintenanceSet struct {
 // RejectedChanged is the answer when the rejected messages of a spool were put back or removed.
 type RejectedChanged struct {
 	Success  bool  `json:"success"`
-	Messages int64 `json:"messages"` // How many messages there were.
+	Messages int64 `json:"messages"` // The number of messages that the request put back or removed.
 }
 
 // AddedTrace is the answer of POST /api/v1/traces.
@@ -65,10 +65,10 @@ type AddedTrace struct {
 	TraceID ID   `json:"traceId"`
 }
 
-// StreamEnd is the event closing of GET /api/v1/sse/queue/:queue.
+// StreamEnd is the event `closing` of GET /api/v1/sse/queue/:queue.
 type StreamEnd struct {
 	Reason string `json:"reason"` // `timeout`, `unauthorized`, `shutdown`, `overloaded` or `error`.
-	// Only if the reason is `overloaded`: connect again after so many seconds.
+	// The seconds to wait before the next connection. Present only if the reason is `overloaded`.
 	RetryAfter *int    `json:"retryAfter,omitzero"`
-	Error      *string `json:"error,omitzero"` // Only if the reason is `overloaded` or `error`.
+	Error      *string `json:"error,omitzero"` // Present only if the reason is `overloaded` or `error`.
 }

@@ -3,62 +3,64 @@ package api
 // Configure is the body of POST /api/v1/configure.
 type Configure struct {
 	Queue     Name `json:"queue"`
-	Namespace Name `json:"namespace,omitzero"` // An absent namespace or task is empty.
-	Task      Name `json:"task,omitzero"`
+	Namespace Name `json:"namespace,omitzero"` // An absent namespace is empty.
+	Task      Name `json:"task,omitzero"`      // An absent task is empty.
 	// An option that is absent gets its default. Unknown options are ignored.
 	Options SetOptions `json:"options,omitzero"`
 }
 
-// SetOptions are the options of a queue. In a request, an option that is nil gets its default, or is not changed. The answer
-// has all options of Queen MQ. It has an option that only Belfry has if the request sent it.
+// SetOptions are the options of a queue. POST /api/v1/configure sets an option that is nil to its default. A PATCH of the queue
+// does not change an option that is nil. The answer has all options that Queen MQ knows. It has the other options only if the
+// request sent them.
 //
-// The defaults are a LeaseTime of 300, a RetryLimit of 7, a RetryDelay of 1,000, a RetryBackoff of 2, a RetryDelayMax of 60,000, a
-// TTL of 3,600, and otherwise 0 and false.
+// The defaults are LeaseTime 300, RetryLimit 7, RetryDelay 1,000, RetryBackoff 2, RetryDelayMax 60,000 and TTL 3,600. The
+// defaults of the other options are 0 and false.
 type SetOptions struct {
-	// The duration of a lease in seconds. 0 means 60. `defaults.lease_time` sets another default.
+	// The duration of a lease in seconds. 0 means 60. The setting `defaults.lease_time` changes the default.
 	LeaseTime *int64 `json:"leaseTime,omitzero"`
 	// The number of repeated deliveries of a failed message before it becomes a dead letter.
-	// `defaults.retry_limit` sets another default.
+	// The setting `defaults.retry_limit` changes the default.
 	RetryLimit *int64 `json:"retryLimit,omitzero"`
-	// The earliest delivery of a message, in seconds after its push.
+	// Each message is delivered at the earliest this many seconds after its push.
 	DelayedProcessing *int64 `json:"delayedProcessing,omitzero"`
-	// A partition delivers when it has received no push for this many seconds.
+	// A partition delivers messages only after it has received no push for this many seconds.
 	WindowBuffer *int64 `json:"windowBuffer,omitzero"`
 	// Payloads are encrypted at rest. Without `encryption.key` the server refuses pushes to the queue with 400.
 	EncryptionEnabled *bool `json:"encryptionEnabled,omitzero"`
-	RetentionEnabled  *bool `json:"retentionEnabled,omitzero"` // Enables the next two options.
-	// Messages older than this are deleted, also unconsumed ones. 0 means off.
+	RetentionEnabled  *bool `json:"retentionEnabled,omitzero"` // Enables `retentionSeconds` and `completedRetentionSeconds`.
+	// The age in seconds after which messages are deleted, also if a group has not consumed them. 0 means off.
 	RetentionSeconds *int64 `json:"retentionSeconds,omitzero"`
-	// Messages older than this that every group has consumed are deleted. 0 means off.
+	// The age in seconds after which messages are deleted if every group has consumed them. 0 means off.
 	CompletedRetentionSeconds *int64 `json:"completedRetentionSeconds,omitzero"`
-	// Messages older than this that a group has not consumed are deleted. 0 means off.
+	// The age in seconds after which messages are deleted if a group has not consumed them. 0 means off.
 	MaxWaitTimeSeconds *int64 `json:"maxWaitTimeSeconds,omitzero"`
 	// The maximum number of waiting messages. A push that exceeds it gets 429. 0 means no limit.
 	MaxSize *int64 `json:"maxSize,omitzero"`
-	// The order of queues in a pop by namespace or task. The highest priority comes first.
+	// A pop by namespace or task chooses queues in the order of this number. The queue with the highest number comes first.
 	Priority *int `json:"priority,omitzero"`
-	// The pause of a partition after a failed acknowledgment, in milliseconds, ±20 % at random. 0 means none. A failed
-	// redriven message pauses only the later redriven messages of the partition. `defaults.retry_delay` sets another default.
+	// The pause of a partition after a failed acknowledgment, in milliseconds, ±20 % at random. 0 means no pause. A failed
+	// redriven message pauses only the later redriven messages of the partition. The setting `defaults.retry_delay` changes
+	// the default.
 	RetryDelay *int64 `json:"retryDelay,omitzero"`
-	// Accepted and ignored, so that no default deletes messages. Use `expireAfterSeconds`.
+	// Accepted and ignored, because clients that send its default would lose messages. Use `expireAfterSeconds`.
 	TTL *int64 `json:"ttl,omitzero"`
 	// Accepted and ignored: a message without remaining retries always becomes a dead letter.
 	DeadLetterQueue    *bool `json:"deadLetterQueue,omitzero"`
 	DLQAfterMaxRetries *bool `json:"dlqAfterMaxRetries,omitzero"` // Accepted and ignored.
-	// Each further failure multiplies the pause by this number. 1 means that it does not grow.
+	// Each further failure multiplies the pause by this number. With 1 the pause does not grow.
 	RetryBackoff *int64 `json:"retryBackoff,omitzero"`
-	// The longest pause in milliseconds. A `retryDelay` above it stays as it is.
+	// The longest pause in milliseconds. It does not shorten a larger `retryDelay`.
 	RetryDelayMax *int64 `json:"retryDelayMax,omitzero"`
-	// Messages older than this are not delivered. 0 means off.
+	// The age in seconds after which a message is not delivered. 0 means off.
 	ExpireAfterSeconds *int64 `json:"expireAfterSeconds,omitzero"`
 	DeadLetterExpired  *bool  `json:"deadLetterExpired,omitzero"` // Expired messages become dead letters.
 	// After this many deliveries without an acknowledgment a message becomes a dead letter. 0 means off. Deliveries to
-	// consumers that crash count here, but not for `retryLimit`. For a redriven message only the deliveries after the
-	// redrive count.
+	// consumers that crash count for `maxDeliveries`, but not for `retryLimit`. For a redriven message only the deliveries
+	// after the redrive count.
 	MaxDeliveries *int64 `json:"maxDeliveries,omitzero"`
 }
 
-// Configured is the answer of a configure call. Its options are those in force.
+// Configured is the answer of a configure call. It has the options in force.
 type Configured struct {
 	Configured  bool       `json:"configured"`
 	QueueID     ID         `json:"queueId"`
@@ -67,19 +69,19 @@ type Configured struct {
 	Namespace   Name       `json:"namespace"`
 	Task        Name       `json:"task"`
 	Options     SetOptions `json:"options"`
-	// Unknown options, which were dropped, options that have no effect, and encryption without a key. Absent without any.
+	// Warnings about unknown options, options without effect, and encryption without a key. Absent without a warning.
 	Warnings []string `json:"warnings,omitzero"`
 }
 
-// ChangedQueue is the answer of PATCH /api/v1/resources/queues/:queue. Its options are those in force.
+// ChangedQueue is the answer of PATCH /api/v1/resources/queues/:queue. It has the options in force.
 type ChangedQueue struct {
 	Configured bool         `json:"configured"`
 	QueueID    ID           `json:"queueId"`
 	Queue      Name         `json:"queue"`
 	Namespace  Name         `json:"namespace"`
 	Task       Name         `json:"task"`
-	Options    QueueOptions `json:"options"`           // All options. The request describes their meaning.
-	Warnings   []string     `json:"warnings,omitzero"` // Unknown options, and options without effect. Absent without any.
+	Options    QueueOptions `json:"options"`           // All options. The reference of the request describes them.
+	Warnings   []string     `json:"warnings,omitzero"` // Warnings about unknown options and options without effect. Absent without a warning.
 }
 
 // DeletedQueue is the answer of DELETE /api/v1/resources/queues/:queue.
@@ -93,8 +95,8 @@ type DeletedQueue struct {
 type Paused struct {
 	Success   bool  `json:"success"`
 	Queue     Name  `json:"queueName"`
-	Partition *Name `json:"partitionName"` // null unless a partition was named.
-	Group     *Name `json:"consumerGroup"` // null unless a group was named.
+	Partition *Name `json:"partitionName"` // null if the request names no partition.
+	Group     *Name `json:"consumerGroup"` // null if the request names no group.
 	Paused    bool  `json:"paused"`
-	Changed   bool  `json:"changed"` // false if it was so already.
+	Changed   bool  `json:"changed"` // false if `paused` already had this value.
 }

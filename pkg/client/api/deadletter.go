@@ -5,7 +5,7 @@ import (
 	"time"
 )
 
-// DeadLetter is a message that a group gave up.
+// DeadLetter is a message that the server has stopped delivering to a group.
 type DeadLetter struct {
 	ID            *ID             `json:"id"` // The id of the message. null when the message was deleted.
 	TransactionID *string         `json:"transactionId"`
@@ -14,7 +14,7 @@ type DeadLetter struct {
 	Partition     Name            `json:"partition"`
 	ConsumerGroup Name            `json:"consumerGroup"`
 	ErrorMessage  string          `json:"errorMessage"`       // The error text of the acknowledgment.
-	RetryCount    int64           `json:"retryCount"`         // Failures before the last one.
+	RetryCount    int64           `json:"retryCount"`         // The number of failures before the last failure.
 	Data          json.RawMessage `json:"data"`               // The payload as pushed.
 	DataError     string          `json:"dataError,omitzero"` // Why the payload cannot be shown.
 	ProducerSub   *string         `json:"producerSub"`
@@ -31,9 +31,12 @@ type DeadLetters struct {
 
 // DeadLetterSummary is the answer to GET /api/v1/dlq/summary.
 type DeadLetterSummary struct {
+	// All dead letters of the queue, of the group, or of all queues that the caller may see. null with another filter.
+	Total      *int64                `json:"total"`
+	CountedAt  *time.Time            `json:"countedAt"` // The instant at which `total` was counted. null without it.
 	Examined   int64                 `json:"examined"`
-	Matched    int64                 `json:"matched"` // How many of the examined ones match.
-	Next       *string               `json:"next"`    // The cursor after the examined ones. null: all were examined.
+	Matched    int64                 `json:"matched"` // The number of examined dead letters that match.
+	Next       *string               `json:"next"`    // The cursor that continues after the examined dead letters. null if all were examined.
 	Errors     []DeadLetterError     `json:"errors"`
 	Partitions []DeadLetterPartition `json:"partitions"`
 	Messages   []DeadLetter          `json:"messages"`
@@ -44,10 +47,10 @@ type DeadLetterSummary struct {
 type DeadLetterError struct {
 	Queue         Name      `json:"queue"`
 	ConsumerGroup Name      `json:"consumerGroup"`
-	ErrorMessage  string    `json:"errorMessage"` // The first 200 characters.
+	ErrorMessage  string    `json:"errorMessage"` // The first 200 characters of the error.
 	Count         int64     `json:"count"`
-	Oldest        time.Time `json:"oldest"` // The first failure.
-	Newest        time.Time `json:"newest"` // The last failure.
+	Oldest        time.Time `json:"oldest"` // When the first of these dead letters failed.
+	Newest        time.Time `json:"newest"` // When the last of these dead letters failed.
 }
 
 // DeadLetterPartition counts the dead letters of a partition.
@@ -57,6 +60,6 @@ type DeadLetterPartition struct {
 	Partition     Name      `json:"partition"`
 	PartitionID   ID        `json:"partitionId"`
 	Count         int64     `json:"count"`
-	Oldest        time.Time `json:"oldest"` // The first failure.
-	Newest        time.Time `json:"newest"` // The last failure.
+	Oldest        time.Time `json:"oldest"` // When the first of these dead letters failed.
+	Newest        time.Time `json:"newest"` // When the last of these dead letters failed.
 }

@@ -1,3 +1,3 @@
-// Package api has the requests and answers of the HTTP API: the server encodes them, and the client, the command line and the
-// dashboard decode them. A type that is decoded from an answer ignores members that it does not know.
+// Package api has the requests and answers of the HTTP API. The server encodes the answers. The client, the command line and
+// the dashboard decode them, and ignore members that a type does not have.
 package api

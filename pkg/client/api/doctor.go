@@ -16,11 +16,11 @@ type Examination struct {
 // Finding is the result of one check.
 type Finding struct {
 	Code string `json:"code"` // The name of the check. It stays the same in later versions.
-	// `warning` works now and needs attention. `wrong` does not work, or may lose data. `unknown` could not be checked, and
-	// `found` says why.
+	// `ok`, `warning`, `wrong` or `unknown`. `warning`: the checked part works now and needs attention. `wrong`: the checked
+	// part does not work, or may lose data. `unknown`: the check was not possible, and `found` says why.
 	Result  string   `json:"result"`
 	Found   string   `json:"found"`   // What was found, with figures.
 	Why     string   `json:"why"`     // Why the check matters.
 	Do      []string `json:"do"`      // Steps and commands.
-	Runbook string   `json:"runbook"` // The section of the runbook.
+	Runbook string   `json:"runbook"` // The section of the runbook about this check.
 }

@@ -6,37 +6,43 @@ import "encoding/json"
 type Instance struct {
 	ID   ID     `json:"id"`
 	Host string `json:"host"`
-	// Listener is the state of its listener.
+	// Listener is the state of the connection on which the instance receives notifications.
 	Listener string `json:"listener"`
-	// Sequencer: it moves the rows of the inbox.
+	// Sequencer: the instance moves the rows of the inbox into partitions.
 	Sequencer bool `json:"sequencer"`
-	// Waiting counts its waiting requests.
+	// Waiting counts the waiting requests of the instance.
 	Waiting int `json:"waiting"`
-	// UptimeSeconds is how long it runs.
+	// UptimeSeconds is the time since the start of the instance.
 	UptimeSeconds int64 `json:"uptimeSeconds"`
 }
 
-// QueueRates are the figures of one queue at one instance: messages a second, and waiting requests now.
+// QueueRates are the figures of one queue at one instance. Waiting counts the waiting requests. The other figures are messages
+// per second.
 type QueueRates struct {
 	Queue     string  `json:"queue"`
 	Pushed    float64 `json:"pushed"`
 	Delivered float64 `json:"delivered"`
-	Acked     float64 `json:"acked"`
-	// Failed counts acknowledgments that failed, and messages that became dead letters.
-	Failed  float64 `json:"failed"`
-	Waiting int     `json:"waiting"`
+	// Messages that consumers completed.
+	Acked float64 `json:"acked"`
+	// Messages that consumers could not process: acknowledged with failed or dlq.
+	Failed float64 `json:"failed"`
+	// Messages that consumers gave back with retry.
+	Retried float64 `json:"retried"`
+	// Messages that became dead letters by an acknowledgment.
+	DeadLettered float64 `json:"deadLettered"`
+	Waiting      int     `json:"waiting"`
 }
 
-// Rates are the figures of one instance. A queue that is missing was idle, and its waiting requests are
-// as many as they were.
+// Rates are the figures of one instance. A queue that is missing was idle, and its number of waiting requests has not
+// changed.
 type Rates struct {
 	// Instance is nil if the watcher may not see it.
 	Instance *Instance `json:"instance,omitzero"`
 	// Seconds is the time that the figures cover.
 	Seconds float64 `json:"seconds"`
-	// Queues are the busiest first.
+	// Queues begins with the busiest queue.
 	Queues []QueueRates `json:"queues"`
-	// Omitted counts further busy queues.
+	// Omitted counts the busy queues that Queues does not list.
 	Omitted int `json:"omitted"`
 }
 
@@ -46,28 +52,28 @@ type QueueWaiting struct {
 	Waiting int    `json:"waiting"`
 }
 
-// LateGroup says that a group is further behind than the threshold, or no longer.
+// LateGroup says that the lag of a group rose above the threshold (Beyond is true) or fell below it.
 type LateGroup struct {
 	Queue  string `json:"queue"`
 	Group  string `json:"group"`
 	Beyond bool   `json:"beyond"`
-	// Seconds is the age of the oldest message that the group has not finished; 0: none.
+	// Seconds is the age of the oldest message that the group has not finished. It is 0 if there is no such message.
 	Seconds float64 `json:"seconds"`
-	// ThresholdSeconds is from which age on the group is late.
+	// ThresholdSeconds is the age from which the group is late.
 	ThresholdSeconds float64 `json:"thresholdSeconds"`
 }
 
-// DeadLetterGroup says that a group has at least as many dead letters as the threshold, or no longer.
+// DeadLetterGroup says that the number of a group's dead letters reached the threshold (Beyond is true) or fell below it.
 type DeadLetterGroup struct {
 	Queue  string `json:"queue"`
 	Group  string `json:"group"`
 	Beyond bool   `json:"beyond"`
-	// Threshold is live.dead_letters_threshold.
+	// Threshold is the setting live.dead_letters_threshold.
 	Threshold int `json:"threshold"`
 }
 
-// Snapshot is what is known at the start of a stream. It is from memory, except that the first watcher
-// of an instance waits for one read of Lag and DeadLetters.
+// Snapshot is the state at the start of a stream. The server takes it from memory. Only the first watcher of an instance
+// waits until the server has read Lag and DeadLetters from the database.
 type Snapshot struct {
 	Instances   []Instance        `json:"instances"`
 	Queues      []QueueWaiting    `json:"queues"`
@@ -81,14 +87,14 @@ type ListenerChange struct {
 	State string `json:"state"`
 }
 
-// InstanceChange says that another instance was heard first, or left.
+// InstanceChange says that another instance sent its first notification (joined) or stopped (left).
 type InstanceChange struct {
 	// State is joined or left.
 	State string `json:"state"`
 	Host  string `json:"host"`
 }
 
-// SweepCounts is what sweeps deleted of a queue in the last second.
+// SweepCounts counts what sweeps deleted from a queue in the last second.
 type SweepCounts struct {
 	Retention  int64 `json:"retention"`
 	Completed  int64 `json:"completed"`
@@ -96,7 +102,8 @@ type SweepCounts struct {
 	Partitions int64 `json:"partitions"`
 }
 
-// SequencerChange says that the instance became the sequencer of the inbox, or stopped being it.
+// SequencerChange says that the instance became the sequencer of the inbox (Leading is true), or is not the sequencer any
+// longer.
 type SequencerChange struct {
 	Leading bool `json:"leading"`
 }
@@ -107,7 +114,7 @@ type Switches struct {
 	Pop  bool `json:"pop"`
 }
 
-// AuditEvent is a row of the audit.
+// AuditEvent is a new row of the audit.
 type AuditEvent struct {
 	ID            ID              `json:"id"`
 	Subject       string          `json:"subject"`
@@ -123,11 +130,11 @@ type AuditEvent struct {
 
 // Closing says why the stream ends.
 type Closing struct {
-	// Reason is shutdown: the server stops; unauthorized: the token expired or was revoked; or timeout.
+	// Reason is shutdown (the server stops), unauthorized (the token expired or was revoked) or timeout.
 	Reason string `json:"reason"`
 }
 
-// Dropped says how many events are missing; 0: an unknown number.
+// Dropped says how many events are missing. 0 means an unknown number.
 type Dropped struct {
 	Count int `json:"count"`
 }

@@ -2,7 +2,7 @@ package api
 
 import "time"
 
-// BucketTime is the begin of a bucket, in whole seconds.
+// BucketTime is the start of a bucket, a period of a history. It is encoded in whole seconds.
 type BucketTime struct{ time.Time }
 
 // TimeRange is the time that an answer covers.
@@ -34,7 +34,7 @@ type WorkerMetrics struct {
 	Summary    WorkerSummary `json:"summary"`
 }
 
-// WorkerPoint is what all instances did in a bucket. The figures of Queen MQ that Belfry does not have are 0.
+// WorkerPoint has the figures of all instances in a bucket. Belfry sets the figures that only Queen MQ has to 0.
 type WorkerPoint struct {
 	Timestamp         BucketTime `json:"timestamp"`
 	PushMessages      int64      `json:"pushMessages"`
@@ -59,12 +59,25 @@ type WorkerPoint struct {
 	MaxLagMs          int64      `json:"maxLagMs"`
 	LagCount          int64      `json:"lagCount"`
 	DBErrors          int64      `json:"dbErrors"`
-	AckSuccess        int64      `json:"ackSuccess"`
-	AckFailed         int64      `json:"ackFailed"`
-	DLQCount          int64      `json:"dlqCount"`
+	Acknowledged
 }
 
-// Worker is one process. The figures of Queen MQ that Belfry does not have are 0.
+// Acknowledged counts messages by what their acknowledgments said.
+type Acknowledged struct {
+	// Messages that consumers completed. The messages of a pop with autoAck are part of them.
+	AckSuccess int64 `json:"ackSuccess"`
+	// Messages that consumers could not process: acknowledged with failed or dlq.
+	AckFailed int64 `json:"ackFailed"`
+	// Messages that an acknowledgment made a dead letter.
+	DLQCount int64 `json:"dlqCount"`
+	// Messages that consumers gave back with retry.
+	AckRetried int64 `json:"ackRetried"`
+	// Acknowledgments that were not applied, such as those whose lease has ended. They do not say their queue, so only the
+	// answers for all queues count them.
+	AckRefused int64 `json:"ackRefused"`
+}
+
+// Worker is one process. Belfry sets the figures that only Queen MQ has to 0.
 type Worker struct {
 	Hostname          string    `json:"hostname"`
 	WorkerID          int64     `json:"workerId"`
@@ -78,7 +91,10 @@ type Worker struct {
 	LastSeen          time.Time `json:"lastSeen"`
 }
 
-// QueueDelays counts the messages of a queue, and says how long they waited.
+// OtherQueues is the name of a sum. The history counts the busiest queues separately, and all others in this sum.
+const OtherQueues = "(other)"
+
+// QueueDelays has the number of messages of a queue and their delays.
 type QueueDelays struct {
 	QueueName Name  `json:"queueName"`
 	PushCount int64 `json:"pushCount"`
@@ -86,6 +102,7 @@ type QueueDelays struct {
 	AvgLagMs  int64 `json:"avgLagMs"`
 	MaxLagMs  int64 `json:"maxLagMs"`
 	Percentiles
+	Acknowledged
 }
 
 // WorkerSummary has the sums of all buckets.
@@ -100,9 +117,11 @@ type WorkerSummary struct {
 	TotalAckFailed    int64 `json:"totalAckFailed"`
 	TotalDLQ          int64 `json:"totalDlq"`
 	PendingMessages   int64 `json:"pendingMessages"`
+	TotalAckRetried   int64 `json:"totalAckRetried"`
+	TotalAckRefused   int64 `json:"totalAckRefused"`
 }
 
-// QueueLag is an element of the answer to GET /api/v1/analytics/queue-lag: what a queue delivered in a bucket.
+// QueueLag is an element of the answer to GET /api/v1/analytics/queue-lag. It describes what a queue delivered in a bucket.
 type QueueLag struct {
 	QueueName  Name       `json:"queueName"`
 	PopCount   int64      `json:"popCount"`
@@ -119,7 +138,7 @@ type QueueOps struct {
 	Queues []Name        `json:"queues"`
 }
 
-// QueueBucket is what happened to a queue in a bucket.
+// QueueBucket has the figures of a queue in a bucket.
 type QueueBucket struct {
 	Bucket            BucketTime `json:"bucket"`
 	QueueName         Name       `json:"queueName"`
@@ -142,6 +161,9 @@ type QueueBucket struct {
 	EmptyPerSecond    float64    `json:"emptyPerSecond"`
 	ParkedCount       int64      `json:"parkedCount"`
 	Percentiles
+	DLQCount   int64 `json:"dlqCount"`
+	AckRetried int64 `json:"ackRetried"`
+	AckRefused int64 `json:"ackRefused"`
 }
 
 // Retention is the answer to GET /api/v1/analytics/retention.

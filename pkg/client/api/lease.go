@@ -4,11 +4,11 @@ import "time"
 
 // Extend is the body of POST /api/v1/lease/:leaseId/extend.
 type Extend struct {
-	// The lease lasts at least so long from now. 1 second to a week, and 60 seconds if it is absent.
+	// The lease lasts at least this many seconds from now. The value is from 1 to 604800, a week. An absent value counts as 60.
 	Seconds int `json:"seconds"`
 }
 
-// Extended is the answer of an extension, also for a lease that does not exist (404) or has expired (409).
+// Extended is the answer of an extension. The answers 404 (no such lease) and 409 (the lease has expired) have it too.
 type Extended struct {
 	LeaseID   string     `json:"leaseId"`
 	Success   bool       `json:"success"`

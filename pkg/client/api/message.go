@@ -33,7 +33,7 @@ type ListedMessage struct {
 
 // BusStatus counts the groups of a message.
 type BusStatus struct {
-	ConsumedBy  int64 `json:"consumedBy"` // Groups that have read the message.
+	ConsumedBy  int64 `json:"consumedBy"` // Groups that have consumed the message.
 	TotalGroups int64 `json:"totalGroups"`
 }
 
@@ -44,24 +44,24 @@ type Messages struct {
 	Pagination MessagePage     `json:"pagination"`
 }
 
-// MessageMode says which readers there are.
+// MessageMode says which kinds of readers the queues have: the reader without a group, and groups.
 type MessageMode struct {
 	HasQueueMode   bool   `json:"hasQueueMode"`
 	BusGroupsCount int64  `json:"busGroupsCount"`
 	Type           string `json:"type"`
 }
 
-// MessagePage is the part of a list of messages that an answer has.
+// MessagePage describes a page of a list of messages.
 type MessagePage struct {
 	CursorPage
-	// Where the next partitions begin. Absent without `partitions`, and if there are no more.
+	// The cursor of the next partitions. Absent if the request has no `partitions`, and after the last partitions.
 	NextPartitions string `json:"nextPartitions,omitzero"`
 }
 
 // StoredMessage is the answer to GET /api/v1/messages/{partitionId}/{transactionId}.
 type StoredMessage struct {
 	ListedMessage
-	Payload        json.RawMessage `json:"payload"`               // The payload as pushed, without the white space between tokens.
+	Payload        json.RawMessage `json:"payload"`               // The payload as pushed, without white space between tokens.
 	PayloadError   string          `json:"payloadError,omitzero"` // Why the payload cannot be shown.
 	IsEncrypted    bool            `json:"isEncrypted"`
 	ErrorMessage   *string         `json:"errorMessage"` // The error of the newest failure.

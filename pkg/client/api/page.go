@@ -1,18 +1,18 @@
 package api
 
-// Page is the part of a list that an answer has.
+// Page describes a page of a list. A cursor leads to the next page.
 type Page struct {
 	Limit int64   `json:"limit"`
 	Next  *string `json:"next"` // The cursor of the next page. null on the last page.
 }
 
-// OffsetPage is the part of a list that an answer has.
+// OffsetPage describes a page of a list. The request selects the page by its offset.
 type OffsetPage struct {
 	Limit  int64 `json:"limit"`
 	Offset int64 `json:"offset"`
 }
 
-// CursorPage is the part of a list that an answer has, of a list with an offset and a cursor.
+// CursorPage describes a page of a list that supports both an offset and a cursor.
 type CursorPage struct {
 	OffsetPage
 	Next *string `json:"next"` // The cursor of the next page. null on the last page.

@@ -15,7 +15,7 @@ type Delivery[T any] struct {
 	LeaseID           string `json:"leaseId"` // The lease of all messages. Empty with `autoAck`.
 	Group             Name   `json:"consumerGroup"`
 	PartitionsClaimed int    `json:"partitionsClaimed"`
-	// The messages of one partition after the other, in order within each partition.
+	// The messages, grouped by partition and ordered within each partition.
 	Messages []*Message[T] `json:"messages"`
 }
 
@@ -26,18 +26,18 @@ type Message[T any] struct {
 	TraceID       string    `json:"traceId"`     // A UUID, or null.
 	Data          T         `json:"data"`        // The payload as pushed.
 	ProducerSub   string    `json:"producerSub"` // The name of the producer in its token, or null.
-	CreatedAt     time.Time `json:"createdAt"`   // When the message was stored, in microseconds.
+	CreatedAt     time.Time `json:"createdAt"`   // When the message was stored, with microseconds.
 	PartitionID   ID        `json:"partitionId"`
 	Partition     Name      `json:"partition"`
 	LeaseID       string    `json:"leaseId"` // The lease of the delivery. Empty with `autoAck`.
 	Group         Name      `json:"consumerGroup"`
-	// The number of deliveries of the first message of the partition, including this one. It is above 1 after a failure, an ended
-	// lease, or a crash. 0 with `autoAck`.
+	// The number of deliveries of the first message of the partition, including this delivery. It is above 1 after a failure,
+	// an ended lease, or a crash. 0 with `autoAck`.
 	Attempt int  `json:"attempt"`
-	Queue   Name `json:"queue,omitzero"` // The queue. The server names it once in the answer, and the client here.
+	Queue   Name `json:"queue,omitzero"` // The queue. The server does not send this member: the client copies it from the answer.
 }
 
-// MarshalJSON encodes the message as the server answered it, and with its queue if it is known.
+// MarshalJSON encodes the message as the server sent it, and adds the queue unless it is empty.
 func (m Message[T]) MarshalJSON() ([]byte, error) {
 	orNull := func(text string) *string {
 		if text == "" {

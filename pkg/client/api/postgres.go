@@ -14,16 +14,16 @@ type Postgres struct {
 	HotUpdates       []HotUpdates  `json:"hotUpdates"`
 	AutovacuumStatus []Autovacuum  `json:"autovacuumStatus"`
 	TableSizes       []TableSize   `json:"tableSizes"`
-	// The sessions of the database whose statement began more than a second ago, the oldest first. The sessions of other roles
-	// are shown if the role of the server has the rights of `pg_read_all_stats`.
+	// The sessions of the database whose statement began more than a second ago, the oldest first. Sessions of other roles
+	// are shown only if the role of the server has the rights of `pg_read_all_stats`.
 	ActiveQueries    []ActiveQuery     `json:"activeQueries"`
 	BufferConfig     BufferConfig      `json:"bufferConfig"`
 	BufferUsage      []struct{}        `json:"bufferUsage"`      // Belfry does not use the extension `pg_buffercache`.
-	Settings         []Setting         `json:"settings"`         // Settings of Postgres that matter for durability, memory and cleaning.
-	ReplicationSlots []ReplicationSlot `json:"replicationSlots"` // Replication slots of the cluster, those without a reader first.
+	Settings         []Setting         `json:"settings"`         // Settings of Postgres that affect durability, memory and vacuum.
+	ReplicationSlots []ReplicationSlot `json:"replicationSlots"` // Replication slots of the cluster. Slots without a reader come first.
 }
 
-// DatabaseCache says how often Postgres found what it needed in memory.
+// DatabaseCache says how often Postgres found a block in memory.
 type DatabaseCache struct {
 	Database string `json:"database"`
 	CacheHits
@@ -70,7 +70,7 @@ type DeadTuples struct {
 	Table          string     `json:"table"`
 	DeadTuples     int64      `json:"deadTuples"`
 	LiveTuples     int64      `json:"liveTuples"`
-	DeadPercentage *float64   `json:"deadPercentage"` // Dead rows for 100 live ones.
+	DeadPercentage *float64   `json:"deadPercentage"` // The number of dead rows per 100 live rows.
 	LastVacuum     *time.Time `json:"lastVacuum"`
 	LastAutovacuum *time.Time `json:"lastAutovacuum"`
 }
@@ -89,13 +89,13 @@ type ActiveQuery struct {
 	PID      int64   `json:"pid"`
 	Duration float64 `json:"duration"` // In seconds.
 	State    string  `json:"state"`
-	// The beginning of the statement, if a session of Belfry runs it, and otherwise `(statement of another program)`.
+	// The beginning of the statement. For a session of another program, `(statement of another program)`.
 	Query         string  `json:"query"`
 	WaitEventType *string `json:"waitEventType"`
 	WaitEvent     *string `json:"waitEvent"`
 }
 
-// Autovacuum says when a table was cleaned.
+// Autovacuum says when autovacuum last ran on a table.
 type Autovacuum struct {
 	Table            string     `json:"table"`
 	LastAutovacuum   *time.Time `json:"lastAutovacuum"`
@@ -104,7 +104,7 @@ type Autovacuum struct {
 	AutoanalyzeCount int64      `json:"autoanalyzeCount"`
 }
 
-// BufferConfig is the memory for blocks.
+// BufferConfig is the size of the shared buffers of Postgres.
 type BufferConfig struct {
 	SharedBuffers     string `json:"sharedBuffers"` // In blocks.
 	SharedBuffersSize string `json:"sharedBuffersSize"`
@@ -125,14 +125,14 @@ type TableSize struct {
 type Setting struct {
 	Name           string `json:"name"`
 	Value          string `json:"value"`
-	Source         string `json:"source"`         // Where the value comes from, in the words of `pg_settings`.
-	PendingRestart bool   `json:"pendingRestart"` // Another value is in the file, and needs a restart.
+	Source         string `json:"source"`         // The source of the value, as `pg_settings` names it.
+	PendingRestart bool   `json:"pendingRestart"` // The configuration file has another value, which needs a restart.
 }
 
 // ReplicationSlot is a replication slot of the cluster.
 type ReplicationSlot struct {
 	Name      string `json:"name"`
 	Kind      string `json:"kind"`
-	Active    bool   `json:"active"`    // A standby or a subscriber reads it.
+	Active    bool   `json:"active"`    // A standby or a subscriber reads the slot.
 	KeptBytes int64  `json:"keptBytes"` // WAL that the slot keeps.
 }

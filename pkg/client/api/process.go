@@ -23,7 +23,7 @@ type SystemPoint struct {
 	Metrics     SystemFigures `json:"metrics"`
 }
 
-// SystemFigures are the figures of a process. Those of Queen MQ that Belfry does not have are 0.
+// SystemFigures are the figures of a process. Belfry sets the figures that only Queen MQ has to 0.
 type SystemFigures struct {
 	CPU         SystemCPU        `json:"cpu"`
 	Memory      SystemMemory     `json:"memory"`

@@ -9,13 +9,14 @@ type Push struct {
 
 // PushItem is a message to push.
 type PushItem struct {
-	Queue Name `json:"queue"` // The queue, which is created by the first push to it. Its name has at most 255 bytes.
-	// The partition, within which messages stay in order. An absent one is `Default`.
+	Queue Name `json:"queue"` // The queue. The first push to a queue creates it. The name has at most 255 bytes.
+	// The partition. Messages stay in order within a partition. An absent partition means `Default`.
 	Partition Name `json:"partition,omitzero"`
-	// Stored once per partition. It has at most 255 characters. For an absent or empty id the server generates one.
+	// The id of the message, at most 255 characters. A partition stores only one message with the same id. If the id is absent
+	// or empty, the server generates an id.
 	TransactionID string `json:"transactionId,omitzero"`
-	TraceID       string `json:"traceId,omitzero"` // A UUID that is stored with the message. Empty means none.
-	// Any JSON value that all clients can read (see Bodies above). It is delivered byte for byte. An absent payload is `null`.
+	TraceID       string `json:"traceId,omitzero"` // A UUID that is stored with the message. If it is empty, the message has no trace id.
+	// Any JSON value that all clients can read (see Bodies above). It is delivered byte for byte. An absent payload means `null`.
 	Payload any `json:"payload"`
 	// The earliest delivery, in seconds after the push, at most a year. Later messages of the partition wait for this message.
 	DelaySeconds float64 `json:"delaySeconds,omitzero"`
@@ -23,29 +24,29 @@ type PushItem struct {
 	VisibleAt time.Time `json:"visibleAt,omitzero"`
 }
 
-// PushStatus says what became of a pushed message.
+// PushStatus says whether a pushed message is stored.
 type PushStatus string
 
 // The statuses of a pushed message.
 const (
 	// Queued means that the message is stored.
 	Queued PushStatus = "queued"
-	// Duplicate means that a message with this transaction id is stored already.
+	// Duplicate means that the partition already has a message with this transaction id.
 	Duplicate PushStatus = "duplicate"
-	// Buffered means that push maintenance is on: the message is on the disk of the server, and is stored later.
+	// Buffered means that push maintenance is on. The server keeps the message on disk, and stores it later.
 	Buffered PushStatus = "buffered"
 )
 
-// PushResult is what became of an item of a push. The answer has one for each item, in the order of the request.
+// PushResult is the result of an item of a push. The answer has a result for each item, in the order of the request.
 type PushResult struct {
 	Index         int        `json:"index"` // The index of the item in the request.
 	Status        PushStatus `json:"status"`
 	TransactionID string     `json:"transaction_id"`
-	// The id of the stored message, also of a duplicate. Absent if the message is buffered.
+	// The id of the stored message. For a duplicate, the id of the earlier message. Absent if the message is buffered.
 	MessageID   ID     `json:"message_id,omitzero"`
-	PartitionID ID     `json:"partition_id,omitzero"` // The id of the partition. Only if the status is `queued`.
-	TraceID     string `json:"trace_id,omitzero"`     // The trace id of the request, or null. Only if the status is `queued`.
+	PartitionID ID     `json:"partition_id,omitzero"` // The id of the partition. Present only if the status is `queued`.
+	TraceID     string `json:"trace_id,omitzero"`     // The trace id of the item, or null. Present only if the status is `queued`.
 	Queue       Name   `json:"queueName"`
-	// The unknown members of the item that resemble known ones, and were ignored. Absent without any.
+	// The unknown members of the item that resemble known members. The server ignored them. Absent without a warning.
 	Warnings []string `json:"warnings,omitzero"`
 }

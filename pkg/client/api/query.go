@@ -15,7 +15,7 @@ type Registered struct {
 	Reset      bool   `json:"reset"` // The hash had changed, and the state was deleted.
 }
 
-// HashChanged is the answer 409 to the registration of a query whose hash has changed. Nothing was changed.
+// HashChanged is the answer 409 to the registration of a query whose hash has changed. The server has changed nothing.
 type HashChanged struct {
 	Success bool   `json:"success"`
 	QueryID ID     `json:"query_id"`
@@ -29,7 +29,7 @@ type StreamState struct {
 	Rows    []StateEntry `json:"rows"`
 }
 
-// StateEntry is a key of the state.
+// StateEntry is a key of the state with its value.
 type StateEntry struct {
 	Key       string          `json:"key"`
 	Value     json.RawMessage `json:"value"`

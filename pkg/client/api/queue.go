@@ -2,23 +2,23 @@ package api
 
 import "time"
 
-// ListedQueue is a queue of a list.
+// ListedQueue is a queue in a list.
 type ListedQueue struct {
 	ID         ID           `json:"id"`
 	Name       Name         `json:"name"`
 	Namespace  Name         `json:"namespace"`
 	Task       Name         `json:"task"`
 	CreatedAt  time.Time    `json:"createdAt"`
-	Paused     bool         `json:"paused"` // Its pops return nothing.
+	Paused     bool         `json:"paused"` // Pops return no messages of the queue.
 	Partitions int64        `json:"partitions"`
 	Messages   ListedCounts `json:"messages"`
 }
 
-// ListedCounts counts the messages of a queue of a list.
+// ListedCounts counts the messages of a queue in a list.
 type ListedCounts struct {
 	Total      int64 `json:"total"`      // The stored messages.
-	Pending    int64 `json:"pending"`    // A group waits for them.
-	Processing int64 `json:"processing"` // A lease covers them.
+	Pending    int64 `json:"pending"`    // Messages that a group has not consumed.
+	Processing int64 `json:"processing"` // Messages that a lease covers.
 	DeadLetter int64 `json:"deadLetter"` // The dead letters.
 }
 
@@ -35,29 +35,38 @@ type QueueStatuses struct {
 
 // QueuePage is the answer to GET /api/v1/queues.
 type QueuePage struct {
+	CountedAt  time.Time      `json:"countedAt"` // Everything that was committed before this instant is counted.
 	Queues     []CountedQueue `json:"queues"`
 	Pagination Page           `json:"pagination"`
 }
 
-// CountedQueue is a queue with the figures that are read in bounded work.
+// CountedQueue is a queue with its totals.
 type CountedQueue struct {
-	ID         ID           `json:"id"`
-	Name       Name         `json:"name"`
-	Namespace  Name         `json:"namespace"`
-	Task       Name         `json:"task"`
-	CreatedAt  time.Time    `json:"createdAt"`
-	Paused     bool         `json:"paused"`     // Its pops return nothing.
-	Groups     int64        `json:"groups"`     // The number of groups, at most 1000.
-	Partitions int64        `json:"partitions"` // The number of counted partitions.
-	Messages   ListedCounts `json:"messages"`   // At most 1000 dead letters are counted.
-	// There are more partitions or groups than were counted, so `partitions` and `messages` are lower bounds.
-	CountsAreLowerBounds bool `json:"countsAreLowerBounds"`
-	// The age of the oldest message that a group is not done with. Null: there is none. With `countsAreLowerBounds` it is that
-	// of the counted partitions, and of the 10 partitions of each group that are due longest.
-	OldestSeconds *int64 `json:"oldestSeconds"`
-	// A group is late: its pops can receive, or have in delivery, a message that is as old as `problems.late_after`, or half of
-	// `maxWaitTimeSeconds` of the queue. False for a paused queue.
-	Late bool `json:"late"`
+	ID            ID           `json:"id"`
+	Name          Name         `json:"name"`
+	Namespace     Name         `json:"namespace"`
+	Task          Name         `json:"task"`
+	CreatedAt     time.Time    `json:"createdAt"`
+	Paused        bool         `json:"paused"` // Pops return no messages of the queue.
+	Groups        int64        `json:"groups"`
+	Partitions    int64        `json:"partitions"`
+	Messages      ListedCounts `json:"messages"`      // Its `deadLetter` counts the messages that are dead letters of at least one group.
+	DeadLetters   int64        `json:"deadLetters"`   // The dead letters of all groups. A message can be a dead letter of several groups.
+	Failing       int64        `json:"failing"`       // Partitions whose first unfinished message has failed, once for each group.
+	OldestSeconds *int64       `json:"oldestSeconds"` // The age of the oldest message that a group has not finished. null if there is none.
+	Late          bool         `json:"late"`          // A group of the queue is late: see `late` of a group.
+}
+
+// Totals is the answer to GET /api/v1/totals: sums over all queues that the caller may see.
+type Totals struct {
+	CountedAt     time.Time `json:"countedAt"` // Everything that was committed before this instant is counted.
+	Queues        int64     `json:"queues"`
+	Groups        int64     `json:"groups"`
+	Partitions    int64     `json:"partitions"`
+	Messages      Counts    `json:"messages"`      // Its `deadLetter` counts the messages that are dead letters of at least one group.
+	DeadLetters   int64     `json:"deadLetters"`   // The dead letters of all groups. A message can be a dead letter of several groups.
+	Failing       int64     `json:"failing"`       // Partitions whose first unfinished message has failed, once for each group.
+	OldestSeconds *int64    `json:"oldestSeconds"` // The age of the oldest message that a group has not finished. null if there is none.
 }
 
 // Tags is the answer to GET /api/v1/tags.
@@ -66,16 +75,16 @@ type Tags struct {
 	Pagination TagPage   `json:"pagination"`
 }
 
-// TagPair is a namespace and a task that a queue has.
+// TagPair is a namespace and a task of at least one queue.
 type TagPair struct {
 	Namespace Name `json:"namespace"`
 	Task      Name `json:"task"`
 }
 
-// TagPage is the part of the list of tags that an answer has.
+// TagPage describes a page of the list of tags.
 type TagPage struct {
 	Limit int64      `json:"limit"`
-	Next  *TagCursor `json:"next"` // The parameters of the next page. Null: this is the last page.
+	Next  *TagCursor `json:"next"` // The parameters of the next page. null on the last page.
 }
 
 // TagCursor has the parameters of the next page of tags.
@@ -84,37 +93,37 @@ type TagCursor struct {
 	AfterTask      Name `json:"afterTask"`
 }
 
-// Problem is something that an operator should look at.
+// Problem is a state that an operator should examine.
 type Problem struct {
-	// `held_snapshot`: a transaction is open for 5 minutes and holds a snapshot, a transaction id or locks. It is shown to
-	// tokens without grants, and on the first page only. `stuck_head`: the first message of a partition was delivered 3 times,
-	// or waits at least a minute for a retry. `lag`: the group is late. Its first message is due, or in delivery, and as old as
-	// `problems.late_after`, or half of `maxWaitTimeSeconds` of the queue.
-	// `dead_letters`: the group has dead letters. `paused_queue`, `paused_group` and `paused_partition`: no pop returns its
-	// messages.
+	// `held_snapshot`: a transaction has been open for 5 minutes and holds a snapshot, a transaction id or locks. Only the first
+	// page has this kind, and only tokens without grants see it. `stuck_head`: the first message of a partition was delivered 3
+	// times, or waits at least a minute for a retry. `lag`: the group is late. Its first message is due or leased, and is older
+	// than `problems.late_after`, or than half of `maxWaitTimeSeconds` of the queue. `dead_letters`: the group has dead letters. `paused_queue`, `paused_group` and `paused_partition`: the queue,
+	// group or partition is paused.
 	Kind          string  `json:"kind"`
 	Urgent        bool    `json:"urgent"` // The age is at least an hour.
 	Queue         *string `json:"queue"`
 	ConsumerGroup *string `json:"consumerGroup"`
-	Partition     *string `json:"partition"` // Of `stuck_head` and `paused_partition`.
-	// The age of the oldest examined message, or of the transaction. Null: not known, or less than a second.
+	Partition     *string `json:"partition"` // null except for `stuck_head` and `paused_partition`.
+	// The age of the oldest examined message, or of the transaction. null if it is unknown or less than a second.
 	AgeSeconds *int64 `json:"ageSeconds"`
-	// The unfinished messages: of `lag` in the 20 partitions that are due longest, of `stuck_head` and `paused_partition` in
-	// the partition, of other pauses in the first 100 partitions. Of `dead_letters` the dead letters, at most 1000.
-	Messages              int64   `json:"messages"`
-	MessagesAreLowerBound bool    `json:"messagesAreLowerBound"` // There may be more messages.
-	Deliveries            int64   `json:"deliveries"`            // The deliveries of the first message of `stuck_head`.
-	Failures              int64   `json:"failures"`              // Its failed acknowledgments.
-	RetryInSeconds        *int64  `json:"retryInSeconds"`        // How long it waits for a retry. Null: it does not wait.
-	Session               *string `json:"session"`               // The session or prepared transaction of `held_snapshot`.
+	// For `dead_letters`, the dead letters of the group. Otherwise the unfinished messages. `stuck_head` and `paused_partition`
+	// count them in the partition, `lag` and `paused_group` in the group, and `paused_queue` in the queue.
+	Messages       int64   `json:"messages"`
+	Deliveries     int64   `json:"deliveries"`     // For `stuck_head`, the deliveries of the first message.
+	Failures       int64   `json:"failures"`       // For `stuck_head`, the failed acknowledgments of the first message.
+	RetryInSeconds *int64  `json:"retryInSeconds"` // For `stuck_head`, the time until the retry of the first message. null if the message does not wait.
+	Session        *string `json:"session"`        // For `held_snapshot`, the session or prepared transaction.
 }
 
 // Problems is the answer to GET /api/v1/problems.
 type Problems struct {
-	Problems []Problem `json:"problems"`
-	// How many problems this request found. The answer has the most urgent of them.
+	// The instant at which the messages of groups and queues were counted. null if there is no such problem.
+	CountedAt *time.Time `json:"countedAt"`
+	Problems  []Problem  `json:"problems"`
+	// The number of problems that the request found. The answer lists the most urgent problems.
 	Found      int64 `json:"found"`
-	Examined   int64 `json:"examined"` // How many paused queues and groups were examined.
+	Examined   int64 `json:"examined"` // The number of paused queues and groups that the request examined.
 	Pagination Page  `json:"pagination"`
 }
 
@@ -125,7 +134,7 @@ type QueueDetail struct {
 	Namespace  Name          `json:"namespace"`
 	Task       Name          `json:"task"`
 	CreatedAt  time.Time     `json:"createdAt"`
-	Paused     bool          `json:"paused"` // Its pops return nothing.
+	Paused     bool          `json:"paused"` // Pops return no messages of the queue.
 	Partitions []Partition   `json:"partitions"`
 	Totals     Counts        `json:"totals"`
 	Swept      Swept         `json:"swept"` // Messages that sweeps removed from the queue since its creation.
@@ -137,7 +146,7 @@ type Partition struct {
 	ID            ID         `json:"id"`
 	Name          Name       `json:"name"`
 	CreatedAt     time.Time  `json:"createdAt"`
-	Paused        bool       `json:"paused"` // Its pops return nothing.
+	Paused        bool       `json:"paused"` // Pops return no messages of the partition.
 	Stats         Counts     `json:"stats"`
 	OldestMessage *time.Time `json:"oldestMessage"`
 	NewestMessage *time.Time `json:"newestMessage"`
@@ -147,7 +156,7 @@ type Partition struct {
 type QueueStatus struct {
 	Queue      QueueSettings     `json:"queue"`
 	Partitions []PartitionStatus `json:"partitions"`
-	Totals     QueueTotals       `json:"totals"` // The counts stand here twice: as members, and in `messages`.
+	Totals     QueueTotals       `json:"totals"` // The counts are present twice: as members of `totals`, and in `totals.messages`.
 	Swept      Swept             `json:"swept"`  // Messages that sweeps removed from the queue since its creation.
 	Pagination PartitionPage     `json:"pagination"`
 }
@@ -160,9 +169,9 @@ type QueueSettings struct {
 	Task      Name         `json:"task"`
 	Priority  int          `json:"priority"`
 	CreatedAt time.Time    `json:"createdAt"`
-	Paused    bool         `json:"paused"` // Its pops return nothing.
+	Paused    bool         `json:"paused"` // Pops return no messages of the queue.
 	Config    QueueConfig  `json:"config"`
-	Options   QueueOptions `json:"options"` // All options, as `POST /api/v1/configure` takes them.
+	Options   QueueOptions `json:"options"` // All options, with the names that `POST /api/v1/configure` uses.
 }
 
 // QueueConfig has some options, under the names of Queen MQ.
@@ -180,10 +189,10 @@ type PartitionStatus struct {
 	ID        ID        `json:"id"`
 	Name      Name      `json:"name"`
 	CreatedAt time.Time `json:"createdAt"`
-	Paused    bool      `json:"paused"` // Its pops return nothing.
+	Paused    bool      `json:"paused"` // Pops return no messages of the partition.
 	Messages  Counts    `json:"messages"`
-	Stats     Counts    `json:"stats"` // The same counts.
-	// Messages that all groups together have consumed, and expired messages that their pops skipped. Batches are not counted.
+	Stats     Counts    `json:"stats"` // The same counts as `messages`.
+	// Messages that the groups consumed, and expired messages that pops skipped, as sums over all groups.
 	Cursor        PartitionCursor `json:"cursor"`
 	LastActivity  *time.Time      `json:"lastActivity"`
 	OldestMessage *time.Time      `json:"oldestMessage"`
@@ -193,7 +202,7 @@ type PartitionStatus struct {
 // PartitionCursor is the progress of all groups together in a partition.
 type PartitionCursor struct {
 	TotalConsumed   int64 `json:"totalConsumed"`
-	BatchesConsumed int64 `json:"batchesConsumed"`
+	BatchesConsumed int64 `json:"batchesConsumed"` // Always 0. Belfry does not count batches.
 	TotalExpired    int64 `json:"totalExpired"`
 }
 
@@ -208,22 +217,21 @@ type Swept struct {
 	Retention int64 `json:"retention"` // Messages deleted by `retentionSeconds`.
 	Completed int64 `json:"completed"` // Messages deleted by `completedRetentionSeconds`.
 	Evicted   int64 `json:"evicted"`   // Messages deleted by `maxWaitTimeSeconds`.
-	Unread    int64 `json:"unread"`    // The deleted messages that a group had not consumed, or that no group read.
-	// Messages that expired (`expireAfterSeconds`) before a group reached them, counted once for each group. An expired message
-	// that a pop skipped is counted in `totalExpired` instead.
+	Unread    int64 `json:"unread"`    // Deleted messages that a group had not consumed, or whose queue had no group.
+	// Messages that sweeps skipped because they had expired (`expireAfterSeconds`), counted once for each group. `totalExpired`
+	// counts the expired messages that pops skipped.
 	Expired int64 `json:"expired"`
-	// Messages that were too old but could not be deleted, because of a lease or a dead letter of another group. A group that
-	// had not consumed such a message was moved past it. Each message is counted once for each such group. A message that is
-	// deleted later may also count in `unread`.
+	// Messages that were too old, but that a sweep could not delete because of a lease or a dead letter of another group. The
+	// sweep moved each group that had not consumed the message past it, and counted the message once for each of these
+	// groups. If the message is deleted later, it may also count in `unread`.
 	Skipped int64 `json:"skipped"`
 }
 
 // Counts counts messages by state.
 type Counts struct {
 	Total int64 `json:"total"`
-	// Messages that a group has not consumed yet, including redriven ones. The count can be too high by the number of messages
-	// that were deleted one by one, for a group that started, or sought back, after these deletions. It is exact again when the
-	// group has passed the gaps.
+	// Messages that a group has not consumed yet, including redriven messages. If a group started or sought back after single
+	// messages were deleted, the count includes the deleted messages until the group has passed their positions.
 	Pending    int64 `json:"pending"`
 	Processing int64 `json:"processing"`
 	Completed  int64 `json:"completed"`
@@ -231,11 +239,11 @@ type Counts struct {
 	DeadLetter int64 `json:"deadLetter"`
 }
 
-// PartitionPage is the part of the partitions of a queue that an answer has.
+// PartitionPage describes a page of the partitions of a queue.
 type PartitionPage struct {
 	Limit int64   `json:"limit"`
 	Next  *string `json:"next"` // The cursor of the next page. null on the last page.
-	// With `countLimit`: there are partitions that the totals do not cover.
+	// Present with `countLimit`. true means that the totals do not include all partitions.
 	TotalsAreLowerBounds *bool `json:"totalsAreLowerBounds,omitzero"`
 }
 
@@ -260,13 +268,13 @@ type Overview struct {
 	StatsAge   int64       `json:"statsAge"` // Always 0, because the counts are live.
 }
 
-// Lag is how far groups are behind.
+// Lag describes the unconsumed messages of groups.
 type Lag struct {
-	Time   Spread `json:"time"`   // Age of unconsumed messages, in seconds.
-	Offset Spread `json:"offset"` // Unconsumed messages.
+	Time   Spread `json:"time"`   // The age of unconsumed messages, in seconds.
+	Offset Spread `json:"offset"` // The number of unconsumed messages.
 }
 
-// Throughput is the messages per second of the last minute at this instance.
+// Throughput has the messages per second at this instance in the last minute.
 type Throughput struct {
 	IngestedPerSecond  float64 `json:"ingestedPerSecond"`
 	ProcessedPerSecond float64 `json:"processedPerSecond"`

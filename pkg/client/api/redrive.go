@@ -9,7 +9,7 @@ type Redrive struct {
 	Group         Name      `json:"consumerGroup"` // The group, not empty. `__QUEUE_MODE__` means the reader without a group.
 	Partition     Name      `json:"partition,omitzero"`
 	TransactionID string    `json:"transactionId,omitzero"`
-	Error         string    `json:"error,omitzero"`   // Only this error. The first 200 characters are compared.
+	Error         string    `json:"error,omitzero"`   // Only dead letters with this error. The server compares the first 200 characters.
 	From          time.Time `json:"from,omitzero"`    // Only failures at this instant or later.
 	To            time.Time `json:"to,omitzero"`      // Only failures at this instant or earlier.
 	All           bool      `json:"all,omitzero"`     // Every dead letter of the queue and group.
@@ -31,12 +31,12 @@ type Redriven struct {
 	AsOf string `json:"asOf,omitzero"`
 }
 
-// RedriveCounts counts the dead letters of a redrive. The event progress of a redrive as a stream has it alone.
+// RedriveCounts counts the dead letters of a redrive. It is also the data of the event `progress` when a redrive is streamed.
 type RedriveCounts struct {
 	Matched  int64 `json:"matched"`
 	Redriven int64 `json:"redriven"`
-	// Dead letters whose message or group does not exist any more. With `toQueue` also dead letters that are encrypted or in
-	// use, which stay.
+	// Dead letters whose message or group was deleted. With `toQueue` also dead letters that are encrypted or in use. These
+	// stay dead letters.
 	Skipped   int64 `json:"skipped"`
 	Remaining int64 `json:"remaining"` // Dead letters for the next request.
 }

@@ -5,7 +5,7 @@ import (
 	"time"
 )
 
-// Trace is what a consumer noted about a message.
+// Trace is a note of a consumer about a message.
 type Trace struct {
 	ID            ID              `json:"id"`
 	EventType     string          `json:"event_type"`
@@ -46,7 +46,7 @@ type TraceNames struct {
 	Pagination OffsetPage  `json:"pagination"`
 }
 
-// TraceName is a name of traces.
+// TraceName is a name that traces have.
 type TraceName struct {
 	Name     Name      `json:"trace_name"`
 	Traces   int64     `json:"trace_count"`

@@ -10,6 +10,7 @@ import (
 	"html"
 	"html/template"
 	"math"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -35,25 +36,9 @@ type Span struct {
 	From, To time.Time
 	// Step is the time between two points. A missing point is 0.
 	Step time.Duration
-	// Open is true if the span ends now. The history may not have the values of the last two steps yet. Lines does not
-	// draw these steps if no line has a value there.
+	// Open is true if the last step has not ended. Its values are those until now: Lines draws them dashed, and marks
+	// them as live.
 	Open bool
-}
-
-// unwritten returns the number of steps at the end that Lines does not draw.
-func (s Span) unwritten(lines []Line) int {
-	if !s.Open {
-		return 0
-	}
-	latest := s.To.Add(-2 * s.Step)
-	for _, line := range lines {
-		for _, p := range line.Points {
-			if p.Value != 0 && p.At.After(latest) {
-				latest = p.At
-			}
-		}
-	}
-	return max(0, int(s.To.Sub(latest)/max(s.Step, time.Second)))
 }
 
 // Lines draws lines over a span. The labels for screen readers and for hovering have unit after each value.
@@ -68,17 +53,20 @@ func Lines(title, unit string, span Span, lines []Line) template.HTML {
 	b := &strings.Builder{}
 	fmt.Fprintf(b, `<div class="plot"><div class="rises" aria-hidden="true"><span>%s</span><span>%s</span><span>0</span></div>`, Short(most), Short(most/2))
 	fmt.Fprintf(b, `<svg class="chart" viewBox="0 0 %g %g" preserveAspectRatio="none" role="img" tabindex="0" aria-label="%s" data-chart data-from="%d" data-to="%d" data-unit="%s">`,
-		width, height, html.EscapeString(title+": "+Summary(unit, lines)), span.From.Unix(), span.To.Unix(), html.EscapeString(unit))
+		width, height, html.EscapeString(title+": "+Summary(unit, span.ended(lines))), span.From.Unix(), span.To.Unix(), html.EscapeString(unit))
 	for i := range 3 {
 		y := height * float64(i) / 2
 		fmt.Fprintf(b, `<line class="grid" x1="0" x2="%g" y1="%g" y2="%g"/>`, width, y, y)
 	}
-	missing := span.unwritten(lines)
 	for _, line := range lines {
 		values := fill(span, line.Points)
-		known := values[:max(1, len(values)-missing)]
-		fmt.Fprintf(b, `<path class="line %s" d="%s" data-name="%s" data-values="%s%s"/>`,
-			line.Class, path(known, len(values), most), html.EscapeString(line.Name), joined(known), strings.Repeat(" –", len(values)-len(known)))
+		ended := len(values)
+		if span.Open {
+			ended--
+			fmt.Fprintf(b, `<path class="line live %s" d="%s"/>`, line.Class, path(values, ended-1, len(values), most))
+		}
+		fmt.Fprintf(b, `<path class="line %s" d="%s" data-name="%s" data-values="%s"%s/>`,
+			line.Class, path(values, 0, ended, most), html.EscapeString(line.Name), joined(values), map[bool]string{true: " data-live-end"}[span.Open])
 	}
 	b.WriteString(`</svg><div class="times" aria-hidden="true">`)
 	for i := range 5 {
@@ -96,13 +84,25 @@ func clock(at time.Time, span Span) string {
 	return at.UTC().Format("15:04")
 }
 
-// path returns the SVG path of values. values covers the first steps of steps.
-func path(values []float64, steps int, most float64) string {
+// ended returns lines without the values of a step that has not ended.
+func (s Span) ended(lines []Line) []Line {
+	if !s.Open {
+		return lines
+	}
+	out := slices.Clone(lines)
+	for i := range out {
+		out[i].Points = slices.DeleteFunc(slices.Clone(out[i].Points), func(p Point) bool { return !p.At.Before(s.To) })
+	}
+	return out
+}
+
+// path returns the outline of the values from one step until another.
+func path(values []float64, from, until int, most float64) string {
 	b := &strings.Builder{}
-	for i, v := range values {
-		x := width * float64(i) / float64(max(1, steps-1))
-		y := height - height*v/most
-		fmt.Fprintf(b, "%c%.1f %.1f", "ML"[min(i, 1)], x, y)
+	for i := from; i < until; i++ {
+		x := width * float64(i) / float64(max(1, len(values)-1))
+		y := height - height*values[i]/most
+		fmt.Fprintf(b, "%c%.1f %.1f", "ML"[min(i-from, 1)], x, y)
 	}
 	return b.String()
 }

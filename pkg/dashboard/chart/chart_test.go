@@ -21,15 +21,13 @@ func TestLines(t *testing.T) {
 	require.NotContains(t, drawn, "style=")
 	require.Contains(t, drawn, "08:04")
 
-	// A value that is not written yet is drawn as missing, not as 0.
+	// The values of the step that has not ended are live: dashed, and not the latest values of the words.
 	span.Open = true
-	drawn = string(chart.Lines("x", "", span, []chart.Line{{Name: "a", Points: []chart.Point{{from.Add(3 * time.Minute), 3}}}, {Name: "b"}}))
-	require.Contains(t, drawn, `data-values="0 0 0 3 –"`)
-	require.Contains(t, drawn, `data-values="0 0 0 0 –"`)
-	for _, points := range [][]chart.Point{nil, {{from.Add(3 * time.Minute), 0}, {from.Add(4 * time.Minute), 0}}} {
-		drawn = string(chart.Lines("x", "", span, []chart.Line{{Name: "a", Points: points}}))
-		require.Contains(t, drawn, `data-values="0 0 0 – –"`)
-	}
+	drawn = string(chart.Lines("x", "", span, []chart.Line{{Name: "a", Class: "a", Points: []chart.Point{{from.Add(3 * time.Minute), 3}, {from.Add(4 * time.Minute), 1}}}}))
+	require.Contains(t, drawn, `data-values="0 0 0 3 1" data-live-end`)
+	require.Contains(t, drawn, `<path class="line live a" d="M750.0 40.0L1000.0 120.0"/>`)
+	require.Contains(t, drawn, `<path class="line a" d="M0.0 160.0L250.0 160.0L500.0 160.0L750.0 40.0"`)
+	require.Contains(t, drawn, `aria-label="x: a 3, at most 3"`)
 }
 
 func TestShort(t *testing.T) {

@@ -18,7 +18,7 @@ var functions = template.FuncMap{
 	"short": chart.Short, "ms": millis, "link": Link, "groupName": GroupName, "plural": Plural, "len64": func(n int) int64 { return int64(n) }, "inc": func(n int) int64 { return int64(n) + 1 }, "inc64": func(n int64) int64 { return n + 1 },
 	"ptr": func(at time.Time) *time.Time { return &at }, "optional": Optional[string], "ratio": Optional[float64], "dict": dict,
 	"tabsOf": tabsOf, "statusText": statusText, "bytes": size, "oneLine": oneLine,
-	"least": AtLeast, "once": rand.Text, "operation": operation, "per": per, "each": each,
+	"least": AtLeast, "share": Share, "once": rand.Text, "operation": operation, "asset": assetPath, "per": per, "each": each,
 }
 
 // AtLeast formats a number. If more is true, it adds a plus, because the number is a lower bound.
@@ -27,6 +27,20 @@ func AtLeast(n int64, more bool) string {
 		return Num(n) + "+"
 	}
 	return Num(n)
+}
+
+// Share formats a part of a whole as a percentage.
+func Share(part, whole int64) string {
+	percent := 100 * float64(part) / float64(max(1, whole))
+	switch {
+	case part == 0:
+		return "0\u202f%"
+	case percent < 0.1:
+		return "less than 0.1\u202f%"
+	case percent < 10:
+		return strconv.FormatFloat(percent, 'f', 1, 64) + "\u202f%"
+	}
+	return strconv.FormatFloat(percent, 'f', 0, 64) + "\u202f%"
 }
 
 // Num formats a number with a narrow space between thousands.

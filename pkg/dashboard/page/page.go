@@ -5,7 +5,6 @@ import (
 	"embed"
 	"html/template"
 	"io"
-	"io/fs"
 	"net/url"
 	"time"
 
@@ -14,18 +13,6 @@ import (
 
 //go:embed templates
 var templateFiles embed.FS
-
-//go:embed assets
-var assetFiles embed.FS
-
-// Assets returns the style sheet, the scripts and the icon.
-func Assets() fs.FS {
-	sub, err := fs.Sub(assetFiles, "assets")
-	if err != nil { // the folder is embedded
-		return assetFiles
-	}
-	return sub
-}
 
 // Request is a request for a page.
 type Request struct {
@@ -56,6 +43,8 @@ type Page struct {
 	Name, Under string
 	// ForAll is true if callers with grants may not see the page.
 	ForAll bool
+	// Payloads is true if the page shows payloads or the data of traces. Such a page is not compressed.
+	Payloads bool
 	// Template is the name of the template file, without its extension.
 	Template string
 	// Load reads the content. Errors: *source.Error, and ctx.Err() when the browser disconnects.
@@ -102,6 +91,8 @@ type Failure struct {
 type Set struct {
 	Pages  []*Page
 	signIn *template.Template
+	onward *template.Template
+	token  *template.Template
 	failed *template.Template
 }
 
@@ -121,7 +112,7 @@ func Parse(pages []*Page) (*Set, error) {
 		}
 		return t
 	}
-	set := &Set{Pages: pages, signIn: one("signin"), failed: one("failure")}
+	set := &Set{Pages: pages, signIn: one("signin"), onward: one("onward"), token: one("token"), failed: one("failure")}
 	for _, page := range set.Pages {
 		page.parsed = one(page.Template)
 	}
@@ -154,7 +145,22 @@ func (s *Set) RenderLost(w io.Writer, v *View) error { return s.failed.Execute(w
 type SignIn struct {
 	// Next is the page that the browser opens after signing in.
 	Next string
+	// Provider is the host of the identity provider. It is empty if people sign in with a token only.
+	Provider string
 }
+
+// Onward is the data of a page that loads another page.
+type Onward struct {
+	// To is the URL of the other page.
+	To   string
+	Text string
+}
+
+// RenderToken writes the page that shows a new token. Its data is an api.CreatedToken.
+func (s *Set) RenderToken(w io.Writer, v *View) error { return s.token.Execute(w, v) }
+
+// RenderOnward writes a page that loads another page.
+func (s *Set) RenderOnward(w io.Writer, v *View) error { return s.onward.Execute(w, v) }
 
 // RenderSignIn writes the sign-in page.
 func (s *Set) RenderSignIn(w io.Writer, v *View) error { return s.signIn.Execute(w, v) }

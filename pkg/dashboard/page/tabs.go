@@ -5,7 +5,7 @@ import "github.com/belfry-mq/belfry/pkg/access/identity"
 // tabs are the pages that share one entry of the navigation.
 var tabs = map[string][]Choice{
 	"messages": {{"messages", "Stored"}, {"traces", "Traces"}},
-	"system":   {{"system", "Instances and Postgres"}, {"producers", "Producers in SQL"}, {"streams", "Streams"}, {"maintenance", "Maintenance"}, {"audit", "Audit"}},
+	"system":   {{"system", "Instances and Postgres"}, {"producers", "Producers in SQL"}, {"streams", "Streams"}, {"maintenance", "Maintenance"}, {"access", "Access"}, {"audit", "Audit"}},
 }
 
 // tabsOf returns the tabs that the caller may see.
@@ -17,7 +17,7 @@ func tabsOf(of string, can Can) []Choice {
 			if !can.SeeAdmin() {
 				continue
 			}
-		case "maintenance":
+		case "maintenance", "access":
 			if !can.SeeAdmin() || !can.SeeAll() {
 				continue
 			}

@@ -41,6 +41,9 @@ type deadData struct {
 
 // Total describes the number of matching dead letters.
 func (d *deadData) Total() string {
+	if d.DeadLetterSummary.Total != nil && d.Back == "" {
+		return page.Plural(*d.DeadLetterSummary.Total, "dead letter", "dead letters")
+	}
 	text := page.Plural(d.Matched, "dead letter", "dead letters")
 	if d.DeadLetterSummary.Next != nil || d.Back != "" {
 		return "at least " + text
@@ -100,7 +103,7 @@ func deadLetters(r *page.Request) (*page.Content, error) {
 	}
 	d.From, d.To = d.readTime(q.Get("from")), d.readTime(q.Get("to"))
 	if d.Wrong == "" && d.From != "" && d.To != "" && instant(d.To).Before(instant(d.From)) {
-		d.Wrong = "The end is before the beginning. Exchange them."
+		d.Wrong = "The end is before the beginning. Swap them."
 	}
 	if d.Wrong != "" {
 		return &page.Content{Title: "Dead letters", Data: d}, nil

@@ -22,6 +22,8 @@ type groupData struct {
 	Queue, Name string
 	// Group is nil if the group does not exist in the queue.
 	Group       *api.GroupFigures
+	CountedAt   time.Time
+	Acked       acked
 	QueuePaused bool
 	Lists       []placeList
 	Tabs        []view
@@ -68,7 +70,13 @@ func group(r *page.Request) (*page.Content, error) {
 	case err != nil:
 		return nil, err
 	default:
-		data.Group, data.QueuePaused = &found.Group, found.QueuePaused
+		data.Group, data.QueuePaused, data.CountedAt = &found.Group, found.QueuePaused, found.CountedAt
+		hour, err := source.Read[api.WorkerMetrics](r.Ctx, r.Client, r.Caller,
+			string(page.Link("/api/v1/analytics/worker-metrics", "queue", data.Queue, "consumerGroup", data.Name, "live", "false")))
+		if err != nil {
+			return nil, err
+		}
+		data.Acked = acked{All: hour.Summary.TotalAckMessages, Failed: hour.Summary.TotalAckFailed, Retried: hour.Summary.TotalAckRetried}
 		if err := data.list(r, path, found); err != nil {
 			return nil, err
 		}

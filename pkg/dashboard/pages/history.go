@@ -75,7 +75,8 @@ func history(r *page.Request) (*page.Content, error) {
 func (d *historyData) draw(span chart.Span, latencies []api.QueueLag) {
 	line := func(name, class string) *chart.Line { return &chart.Line{Name: name, Class: class} }
 	pushed, delivered, acked := line("pushed", "a"), line("delivered", "b"), line("acknowledged", "c")
-	failed, dead, faults := line("failed", "b"), line("dead letters", "d"), line("errors of the database", "a")
+	failed, retried := line("failed", "b"), line("retried", "c")
+	dead, faults := line("dead letters", "d"), line("errors of the database", "a")
 	for i := range slices.Backward(d.TimeSeries) {
 		p := &d.TimeSeries[i]
 		add := func(l *chart.Line, v float64) {
@@ -85,11 +86,12 @@ func (d *historyData) draw(span chart.Span, latencies []api.QueueLag) {
 		add(delivered, p.PopPerSecond)
 		add(acked, p.AckPerSecond)
 		add(failed, float64(p.AckFailed))
+		add(retried, float64(p.AckRetried))
 		add(dead, float64(p.DLQCount))
 		add(faults, float64(p.DBErrors))
 	}
 	d.Rates = chart.Lines("Messages per second", "/s", span, []chart.Line{*pushed, *delivered, *acked})
-	d.Failures = chart.Lines("Failures", "", span, []chart.Line{*failed, *dead, *faults})
+	d.Failures = chart.Lines("Failures", "", span, []chart.Line{*failed, *retried, *dead, *faults})
 	d.drawLatency(span, latencies)
 	if d.Swept != nil {
 		old, done, unread := line("by age", "a"), line("consumed", "c"), line("not consumed in time", "b")

@@ -31,6 +31,7 @@ type overviewData struct {
 	Left, Examined   int
 	All, Next, First template.URL
 	Activity         *api.WorkerMetrics
+	Total            *api.Totals
 	// Dispatcher is nil for a caller who may not see it.
 	Dispatcher *api.Dispatcher
 	Chart      any
@@ -39,14 +40,20 @@ type overviewData struct {
 }
 
 type busyQueue struct {
-	Name          string
-	Pushes, Pops  int64
-	P50, P95, P99 float64
+	Name                 string
+	Pushes, Pops, Failed int64
+	P50, P95, P99        float64
 }
+
+// IsQueue reports whether the row is one queue, which has a page. The other kind of row is the sum of further queues.
+func (q *busyQueue) IsQueue() bool { return q.Name != api.OtherQueues }
 
 func overview(r *page.Request) (*page.Content, error) {
 	data, err := &overviewData{}, error(nil)
 	if data.Activity, err = source.Read[api.WorkerMetrics](r.Ctx, r.Client, r.Caller, "/api/v1/analytics/worker-metrics?live=false"); err != nil {
+		return nil, err
+	}
+	if data.Total, err = source.Read[api.Totals](r.Ctx, r.Client, r.Caller, "/api/v1/totals"); err != nil {
 		return nil, err
 	}
 	data.Dispatcher, err = source.Read[api.Dispatcher](r.Ctx, r.Client, r.Caller, "/api/v1/status/dispatcher")
@@ -59,18 +66,19 @@ func overview(r *page.Request) (*page.Content, error) {
 	if err := data.readProblems(r); err != nil {
 		return nil, err
 	}
-	data.Chart = rates(data.Activity)
+	data.Chart = rates(data.Activity, r.Now)
 	return &page.Content{Title: "Overview", Data: data, Commands: []page.Command{
 		r.Get("List the problems", "/api/v1/problems"),
-		r.Get("Counts of all queues", "/api/v1/resources/overview", "status"),
-		r.Get("Groups with their lag", "/api/v1/consumer-groups", "group", "list"),
+		r.Get("Counts of all queues", "/api/v1/totals", "status"),
+		r.Get("Groups with their lag", "/api/v1/groups?sort=oldest", "group", "list"),
 	}}, nil
 }
 
 // list sets Busiest. If there are fewer than busiest active queues, it adds idle queues.
 func (d *overviewData) list(r *page.Request) error {
-	for _, q := range d.Activity.Queues[:min(busiest, len(d.Activity.Queues))] {
-		d.Busiest = append(d.Busiest, busyQueue{q.QueueName, q.PushCount, q.PopCount, q.P50Ms, q.P95Ms, q.P99Ms})
+	active := slices.DeleteFunc(slices.Clone(d.Activity.Queues), func(q api.QueueDelays) bool { return q.PushCount+q.PopCount+q.AckFailed == 0 })
+	for _, q := range active[:min(busiest, len(active))] {
+		d.Busiest = append(d.Busiest, busyQueue{q.QueueName, q.PushCount, q.PopCount, q.AckFailed, q.P50Ms, q.P95Ms, q.P99Ms})
 	}
 	if len(d.Busiest) == busiest {
 		return nil
@@ -119,9 +127,9 @@ func (d *overviewData) readProblems(r *page.Request) error {
 }
 
 // rates returns the chart of the rates of all instances in the last hour.
-func rates(a *api.WorkerMetrics) any {
-	now := time.Now().Truncate(time.Minute)
-	span := chart.Span{From: now.Add(-time.Hour), To: now, Step: time.Minute, Open: true}
+func rates(a *api.WorkerMetrics, now time.Time) any {
+	last := now.UTC().Truncate(time.Minute)
+	span := chart.Span{From: last.Add(-time.Hour), To: last, Step: time.Minute, Open: true}
 	pushed, delivered, acked := make([]chart.Point, 0, 61), make([]chart.Point, 0, 61), make([]chart.Point, 0, 61)
 	for i := range slices.Backward(a.TimeSeries) {
 		p := &a.TimeSeries[i]

@@ -69,7 +69,7 @@ func listedProblems(all []api.Problem) (found []Problem) {
 }
 
 func listedProblem(p *api.Problem) Problem {
-	messages := page.AtLeast(p.Messages, p.MessagesAreLowerBound) + map[bool]string{true: " message", false: " messages"}[p.Messages == 1 && !p.MessagesAreLowerBound]
+	messages := page.Plural(p.Messages, "message", "messages")
 	name, group, partition := page.Optional(p.Queue), page.Optional(p.ConsumerGroup), page.Optional(p.Partition)
 	q := Problem{Level: level(p.Urgent), Name: name, Age: page.Optional(p.AgeSeconds), Link: page.Link("queue", "q", name)}
 	if group != "" {

@@ -22,18 +22,15 @@ type queueData struct {
 	*api.QueueStatus
 	*heatMap
 	Name string
-	// Groups is a page of the groups. Lag and Oldest are the largest values of a group.
-	// Held and Dead are the sums over the groups of the page.
-	Groups                   *api.QueueGroups
-	Lag, Held, Dead          string
-	Oldest                   int64
-	MoreGroups, FirstGroups  template.URL
-	Chosen                   *api.PartitionHeat
-	Reasons                  []reason
-	Chart                    any
-	Zoom                     zoom
-	Options                  []option
-	Stored, StoredPartitions string
+	// Groups are a page of the groups, with the totals of the queue.
+	Groups                  *api.QueueGroups
+	MoreGroups, FirstGroups template.URL
+	Chosen                  *api.PartitionHeat
+	Reasons                 []reason
+	Chart                   any
+	Acked                   acked
+	Zoom                    zoom
+	Options                 []option
 }
 
 // reason is the explanation of a partition for a group.
@@ -54,12 +51,12 @@ func queue(r *page.Request) (*page.Content, error) {
 	if data.Groups, err = source.Read[api.QueueGroups](r.Ctx, r.Client, r.Caller, groups); err != nil {
 		return nil, err
 	}
-	data.sum(r)
+	data.pages(r)
 	if data.heatMap, err = readHeat(r, name); err != nil {
 		return nil, err
 	}
 	data.Zoom = readZoom(r, "queue")
-	if data.Chart, err = queueChart(r, name, &data.Zoom); err != nil {
+	if err = data.draw(r); err != nil {
 		return nil, err
 	}
 	if r.Query.Has("p") {
@@ -79,22 +76,8 @@ func queue(r *page.Request) (*page.Content, error) {
 	}}, nil
 }
 
-// sum computes the figures of the queue from its groups.
-func (d *queueData) sum(r *page.Request) {
-	all := d.Groups
-	d.Stored, d.StoredPartitions = page.AtLeast(all.Stored, all.CountsAreLowerBounds), page.AtLeast(all.Partitions, all.CountsAreLowerBounds)
-	others := all.Pagination.Next != nil || r.Query.Has("groups")
-	lag, held, dead := int64(0), int64(0), int64(0)
-	moreLag, moreDead := others, others
-	for i := range all.Groups {
-		g := &all.Groups[i]
-		lag, held, dead, d.Oldest = max(lag, g.Lag), held+g.LeasedMessages, dead+g.DeadLetters, max(d.Oldest, g.OldestSeconds)
-		moreLag, moreDead = moreLag || g.CountsAreLowerBounds, moreDead || g.MoreDeadLetters
-	}
-	if !others && len(all.Groups) == 0 { // without a group, all messages are unfinished
-		lag, moreLag = all.Stored, all.CountsAreLowerBounds
-	}
-	d.Lag, d.Held, d.Dead = page.AtLeast(lag, moreLag), page.AtLeast(held, moreLag), page.AtLeast(dead, moreDead)
+// pages sets the links to other pages of groups.
+func (d *queueData) pages(r *page.Request) {
 	if next := d.Groups.Pagination.Next; next != nil {
 		d.MoreGroups = page.Link("queue", "q", d.Name, "groups", *next)
 	}
@@ -124,20 +107,32 @@ func (d *queueData) choose(r *page.Request, path, partition string) error {
 	return nil
 }
 
-// queueChart returns the chart of the rates of a queue.
-func queueChart(r *page.Request, name string, z *zoom) (any, error) {
-	from, to := z.instants()
-	ops, err := source.Read[api.QueueOps](r.Ctx, r.Client, r.Caller, string(page.Link("/api/v1/analytics/queue-ops", "queue", name, "from", from, "to", to, "live", "false")))
+// draw reads what happened in the chosen time.
+func (d *queueData) draw(r *page.Request) error {
+	from, to := d.Zoom.instants()
+	ops, err := source.Read[api.QueueOps](r.Ctx, r.Client, r.Caller, string(page.Link("/api/v1/analytics/queue-ops", "queue", d.Name, "from", from, "to", to, "live", "false")))
 	if err != nil {
-		return nil, err
+		return err
 	}
 	series := slices.Clone(ops.Series)
 	slices.SortFunc(series, func(a, b api.QueueBucket) int { return a.Bucket.Compare(b.Bucket.Time) })
-	lines := []chart.Line{{Name: "pushed", Class: "a"}, {Name: "delivered", Class: "b"}, {Name: "acknowledged", Class: "c"}}
-	for _, b := range series {
-		for i, v := range []float64{b.PushPerSecond, b.PopPerSecond, b.AckPerSecond} {
+	lines := []chart.Line{{Name: "pushed", Class: "a"}, {Name: "delivered", Class: "b"}, {Name: "acknowledged", Class: "c"}, {Name: "failed", Class: "d"}}
+	for i := range series {
+		b := &series[i]
+		d.Acked.Add(b.AckSuccess, b.AckFailed, b.AckRetried)
+		failed := b.AckPerSecond * float64(b.AckFailed) / float64(max(1, b.AckSuccess+b.AckFailed+b.AckRetried))
+		for i, v := range []float64{b.PushPerSecond, b.PopPerSecond, b.AckPerSecond, failed} {
 			lines[i].Points = append(lines[i].Points, chart.Point{At: b.Bucket.Time, Value: v})
 		}
 	}
-	return chart.Lines("Messages per second of "+name, "/s", z.span(r.Now, time.Duration(max(1, ops.BucketMinutes))*time.Minute), lines), nil
+	d.Chart = chart.Lines("Messages per second of "+d.Name, "/s", d.Zoom.span(r.Now, time.Duration(max(1, ops.BucketMinutes))*time.Minute), lines)
+	return nil
+}
+
+// acked counts acknowledgments.
+type acked struct{ All, Failed, Retried int64 }
+
+// Add adds counts by what the acknowledgments said.
+func (a *acked) Add(completed, failed, retried int64) {
+	a.All, a.Failed, a.Retried = a.All+completed+failed+retried, a.Failed+failed, a.Retried+retried
 }

@@ -1,7 +1,6 @@
 package pages
 
 import (
-	"cmp"
 	"html/template"
 	"net/http"
 	"slices"
@@ -24,21 +23,15 @@ type column struct{ Key, Name string }
 
 var columns = []column{
 	{"namespace", "Namespace"}, {"task", "Task"}, {"groups", "Groups"}, {"partitions", "Partitions"}, {"stored", "Stored"}, {"pending", "Pending"},
-	{"processing", "In delivery"}, {"dead", "Dead letters"}, {"lag", "Oldest"}, {"latency", "p99"}, {"hour", "Last hour"},
+	{"processing", "In delivery"}, {"failing", "Failing"}, {"dead", "Dead letters"}, {"lag", "Oldest"}, {"latency", "p99"}, {"hour", "Last hour"},
 }
 
 // defaultColumns are the shown columns if the URL names none.
 var defaultColumns = []string{"partitions", "pending", "processing", "dead", "lag", "latency", "hour"}
 
-// sorts compare two queues by a column, the largest first.
-var sorts = map[string]func(a, b *queueRow) int{
-	"pending": func(a, b *queueRow) int { return cmp.Compare(b.Messages.Pending, a.Messages.Pending) },
-	"dead":    func(a, b *queueRow) int { return cmp.Compare(b.Messages.DeadLetter, a.Messages.DeadLetter) },
-	"lag": func(a, b *queueRow) int {
-		return cmp.Compare(page.Optional(b.OldestSeconds), page.Optional(a.OldestSeconds))
-	},
-	"partitions": func(a, b *queueRow) int { return cmp.Compare(b.Partitions, a.Partitions) },
-	"stored":     func(a, b *queueRow) int { return cmp.Compare(b.Messages.Total, a.Messages.Total) },
+// sorts are the orders of the API by the columns that a list of queues or groups can be sorted by.
+var sorts = map[string]string{
+	"pending": "pending", "left": "backlog", "dead": "deadLetters", "lag": "oldest", "failing": "failures", "partitions": "partitions", "stored": "stored", "consumed": "consumed",
 }
 
 type queuesData struct {
@@ -49,14 +42,15 @@ type queuesData struct {
 	Name, Namespace, Task string
 	Filtered              bool
 	Namespaces, Tasks     []string
-	// Sort is a key of sorts, or empty. Sorts are the links for other orders. Sorts is set only if all queues fit on
-	// the page.
+	// Sort is a key of sorts, or empty. Sorts are the links for other orders. Total counts the queues that the caller may see.
 	Sort  string
 	Sorts map[string]template.URL
+	Total *api.Totals
 	// First and Next are the links to other pages.
 	First, Next template.URL
-	// Empty is true if the caller sees no queue and there is no filter.
-	Empty bool
+	// Empty says that there is no queue at all.
+	Empty     bool
+	CountedAt time.Time
 }
 
 type queueRow struct {
@@ -67,21 +61,13 @@ type queueRow struct {
 	Fill int
 }
 
-// maxDeadLetters is the largest number of dead letters that the list of queues counts.
-const maxDeadLetters = 1000
-
-// DeadLetters formats the number of dead letters.
-func (q *queueRow) DeadLetters() string {
-	return page.AtLeast(q.Messages.DeadLetter, q.Messages.DeadLetter >= maxDeadLetters)
-}
-
 func queues(r *page.Request) (*page.Content, error) {
 	data := &queuesData{
 		Columns: columns, Shown: shownColumns(r.Query["c"]),
 		Name: r.Query.Get("name"), Namespace: r.Query.Get("namespace"), Task: r.Query.Get("task"), Sort: r.Query.Get("sort"),
 	}
 	data.Filtered = data.Name != "" || data.Namespace != "" || data.Task != ""
-	path := string(page.Link("/api/v1/queues", "limit", queuesPage, "name", data.Name, "namespace", data.Namespace, "task", data.Task))
+	path := string(page.Link("/api/v1/queues", "limit", queuesPage, "name", data.Name, "namespace", data.Namespace, "task", data.Task, "sort", sorts[data.Sort]))
 	if r.Query.Has("after") {
 		path += "&cursor=" + template.URLQueryEscaper(r.Query.Get("after"))
 		data.First = with(r, "queues", "after", "")
@@ -92,6 +78,9 @@ func queues(r *page.Request) (*page.Content, error) {
 	}
 	ops, err := source.Read[api.QueueOps](r.Ctx, r.Client, r.Caller, "/api/v1/analytics/queue-ops?live=false")
 	if err != nil {
+		return nil, err
+	}
+	if data.Total, err = source.Read[api.Totals](r.Ctx, r.Client, r.Caller, "/api/v1/totals"); err != nil {
 		return nil, err
 	}
 	data.list(r, found)
@@ -116,7 +105,7 @@ func shownColumns(chosen []string) map[string]bool {
 	return shown
 }
 
-// list sets Rows. It sorts the rows if the page has all matching queues.
+// list makes the rows.
 func (d *queuesData) list(r *page.Request, found *api.QueuePage) {
 	most := int64(1)
 	for _, q := range found.Queues {
@@ -129,18 +118,17 @@ func (d *queuesData) list(r *page.Request, found *api.QueuePage) {
 	if next := found.Pagination.Next; next != nil {
 		d.Next = with(r, "queues", "after", *next)
 	}
+	d.CountedAt, d.Sorts = found.CountedAt, sortLinks(r, "queues")
 	d.Empty = len(d.Rows) == 0 && !d.Filtered && d.First == "" && d.Next == ""
-	if d.First != "" || d.Next != "" {
-		d.Sort = ""
-		return
-	}
-	d.Sorts = map[string]template.URL{"name": with(r, "queues", "sort", "")}
+}
+
+// sortLinks are the links for the orders of a list, by column.
+func sortLinks(r *page.Request, path string) map[string]template.URL {
+	links := map[string]template.URL{"name": with(r, path, "sort", "")}
 	for key := range sorts {
-		d.Sorts[key] = with(r, "queues", "sort", key)
+		links[key] = with(r, path, "sort", key)
 	}
-	if compare := sorts[d.Sort]; compare != nil {
-		slices.SortStableFunc(d.Rows, func(a, b queueRow) int { return compare(&a, &b) })
-	}
+	return links
 }
 
 // maxNames is how many namespaces or tasks a filter offers.
@@ -189,29 +177,29 @@ func with(r *page.Request, path, name, value string) template.URL {
 	return page.Link(path, append(kept, name, value)...) + template.URL(encoded) //nolint:gosec // the values are escaped
 }
 
-// draw adds the small chart of the last hour to each row.
+// draw adds the small chart of the last hour to each row, and the p99 of the last minute with a delivery. Both leave out the
+// minute that has not ended, unless the first delivery is in it.
 func (d *queuesData) draw(ops *api.QueueOps) {
 	at := map[string]int{}
 	for i := range d.Rows {
 		at[d.Rows[i].Name] = i
 	}
-	values, end := make([][]float64, len(d.Rows)), ops.TimeRange.To
+	values, end := make([][]float64, len(d.Rows)), ops.TimeRange.To.Truncate(time.Duration(max(1, ops.BucketMinutes))*time.Minute)
 	width := end.Sub(ops.TimeRange.From) / sparkBuckets
 	for i := range d.Rows {
 		values[i] = make([]float64, sparkBuckets)
 	}
 	var newest = map[int]time.Time{}
-	for i := range ops.Series {
+	for i := range slices.Backward(ops.Series) { // the oldest first
 		b := &ops.Series[i]
 		row, shown := at[b.QueueName]
-		if !shown || width <= 0 {
+		if !shown || width <= 0 || !b.Bucket.Before(end) && !newest[row].IsZero() {
 			continue
 		}
-		slot := int(b.Bucket.Sub(ops.TimeRange.From) / width)
-		if slot >= 0 && slot < sparkBuckets {
+		if slot := min(int(b.Bucket.Sub(ops.TimeRange.From)/width), sparkBuckets-1); slot >= 0 {
 			values[row][slot] += b.PopPerSecond
 		}
-		if b.Bucket.After(newest[row]) {
+		if b.PopMessages > 0 && b.Bucket.After(newest[row]) {
 			newest[row], d.Rows[row].P99 = b.Bucket.Time, b.P99Ms
 		}
 	}

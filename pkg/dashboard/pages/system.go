@@ -204,7 +204,7 @@ type auditData struct {
 // auditActions are the actions that the audit records.
 var auditActions = strings.Fields("queue.configure queue.delete group.delete group.subscription group.seek dead_letters.redrive dead_letters.purge " +
 	"message.delete message.dead_letter message.retry delivery.pause delivery.resume stream.delete maintenance.push maintenance.pop maintenance.retry " +
-	"maintenance.discard inbox.retry inbox.discard token.revoke grant.give grant.revoke")
+	"maintenance.discard inbox.retry inbox.discard token.revoke token.create grant.give grant.revoke")
 
 // auditLog lists the changes of operators.
 func auditLog(r *page.Request) (*page.Content, error) {

@@ -66,16 +66,17 @@ func readZoom(r *page.Request, path string) zoom {
 	return z
 }
 
-// span returns the Span of a chart with a point for each step.
+// span returns the Span of a chart with a point for each step. A point stands for the time until the next one.
 func (z *zoom) span(now time.Time, step time.Duration) chart.Span {
-	to := z.To
+	first, last := z.From.Truncate(step), z.To.Add(-1).Truncate(step)
 	if !z.Chosen {
-		to = now.UTC().Truncate(step)
+		last = now.UTC().Truncate(step)
+		first = last.Add(z.From.Sub(z.To)).Truncate(step)
 	}
-	return chart.Span{From: to.Add(z.From.Sub(z.To)).Truncate(step), To: to, Step: step, Open: !to.Add(2 * step).Before(now)}
+	return chart.Span{From: first, To: last, Step: step, Open: last.Add(step).After(now)}
 }
 
-// instants returns from and to in the format of the API. They are empty if the range is not chosen.
+// instants returns both ends of the range in the format of the API. They are empty if the range is not chosen.
 func (z *zoom) instants() (from, to string) {
 	if !z.Chosen {
 		return "", ""

@@ -20,7 +20,7 @@ func TestAnnouncingAKeyWithoutTicketsKeepsNothing(t *testing.T) {
 	defer late.Close()
 	requireWoken(t, []bool{false}, late)
 	_, some := n.Next()
-	require.False(t, some, "a later waiter looks first")
+	require.False(t, some, "nothing is scheduled for a later waiter, which looks first")
 }
 
 func TestOnlyBroadcastAllWakesATicketWithoutKeys(t *testing.T) {

@@ -9,8 +9,7 @@ import (
 	"github.com/belfry-mq/belfry/pkg/dispatch/notify"
 )
 
-// BenchmarkWake measures one announcement to a key with many tickets. No waiter
-// runs in the measured time.
+// BenchmarkWake measures one announcement to a key with many tickets. The measured time contains no waiters.
 func BenchmarkWake(b *testing.B) {
 	for _, tickets := range []int{1, 100, 10_000} {
 		b.Run(fmt.Sprintf("tickets=%d", tickets), func(b *testing.B) {
@@ -57,8 +56,7 @@ func BenchmarkWakeWaiters(b *testing.B) {
 	b.ReportMetric(float64(b.Elapsed().Nanoseconds())/float64(b.N)/tickets, "ns/ticket")
 }
 
-// BenchmarkWait measures one round of a waiter among 10,000 others: take a ticket,
-// announce the instant that the look found, close the ticket.
+// BenchmarkWait measures one loop of a waiter among 10,000 others: take a ticket, announce the next instant, close the ticket.
 func BenchmarkWait(b *testing.B) {
 	n := notify.New[int]()
 	defer n.Close()
@@ -75,7 +73,7 @@ func BenchmarkWait(b *testing.B) {
 	}
 }
 
-// BenchmarkAnnounceWithoutTickets measures what a push pays if no request waits.
+// BenchmarkAnnounceWithoutTickets measures the announcement of a push if no request waits.
 func BenchmarkAnnounceWithoutTickets(b *testing.B) {
 	n := notify.New[int]()
 	defer n.Close()

@@ -44,7 +44,8 @@ func TestKeysWakeInTheOrderOfTheirInstants(t *testing.T) {
 		tickets := make([]*notify.Ticket[int], 100)
 		for key := range tickets {
 			tickets[key] = n.Ticket(key)
-			// Neither ascending nor descending, two keys per instant. The earlier instant replaces the later one.
+			// The second call sets an earlier instant, which replaces the first. Two keys share each instant, and the instants are
+			// in no order.
 			n.Announce(started.Add(time.Duration(key)*time.Minute+time.Hour), notify.ByTimer, key)
 			n.Announce(started.Add(time.Duration(key*37%50+1)*time.Second), notify.ByTimer, key)
 		}

@@ -13,7 +13,7 @@ import (
 	"github.com/belfry-mq/belfry/pkg/dispatch/notify"
 )
 
-func TestAnAnnouncementWakesOneExclusiveTicketAndAllSharedOnes(t *testing.T) {
+func TestAnAnnouncementWakesOneExclusiveTicketAndAllSharedTickets(t *testing.T) {
 	t.Parallel()
 	n := notify.New[string]()
 	defer n.Close()
@@ -24,15 +24,15 @@ func TestAnAnnouncementWakesOneExclusiveTicketAndAllSharedOnes(t *testing.T) {
 	require.Equal(t, 2, n.Announce(time.Time{}, "test", "b", "a"))
 	requireWoken(t, []bool{false, true, true, false}, late, early, watcher, other)
 	require.Equal(t, notify.Wake[string]{Cause: "test", Keys: []string{"b", "a"}}, early.Accept())
-	require.Equal(t, notify.Wake[string]{Cause: "test"}, watcher.Accept(), "it is not the only one")
+	require.Equal(t, notify.Wake[string]{Cause: "test"}, watcher.Accept(), "a shared ticket gets no keys")
 	early.Close()
 	requireWoken(t, []bool{false}, late)
 	require.Equal(t, 1, n.Announce(time.Time{}, "test", "b", "a"))
 	requireWoken(t, []bool{true}, late)
 }
 
-// A ticket that closes while it wakes forwards the wake, at whatever moment.
-func TestAWakeThatIsNotAcceptedGoesToTheNext(t *testing.T) {
+// If a ticket closes while it wakes, the next ticket gets the wake.
+func TestAWakeThatIsNotAcceptedGoesToTheNextTicket(t *testing.T) {
 	t.Parallel()
 	for range 500 {
 		n := notify.New[int]()
@@ -55,7 +55,7 @@ func TestAWakeThatIsNotAcceptedGoesToTheNext(t *testing.T) {
 	}
 }
 
-// Of many tickets that come and go, Announce wakes them in the order of their deadlines.
+// Announce wakes exclusive tickets in the order of their deadlines, also after many tickets were closed.
 func TestExclusiveTicketsWakeInOrder(t *testing.T) {
 	t.Parallel()
 	n := notify.New[int]()
@@ -84,7 +84,7 @@ func TestExclusiveTicketsWakeInOrder(t *testing.T) {
 	requireNothingKept(t, n)
 }
 
-// takeItems takes items of the keys as a request does.
+// takeItems takes items of the keys, and leaves and returns like requests do.
 func takeItems(ctx context.Context, n *notify.Notifier[int], tb *table, keys ...int) {
 	for ctx.Err() == nil {
 		var held notify.Wake[int]
@@ -111,7 +111,7 @@ func takeItems(ctx context.Context, n *notify.Notifier[int], tb *table, keys ...
 			ticket.Close()
 			left = left || found
 		}
-		if len(held.Keys) > 0 { // another key may have had the item
+		if len(held.Keys) > 0 { // the found item may have another key, so the wake is forwarded
 			n.Announce(time.Time{}, held.Cause, held.Keys...)
 		}
 	}

@@ -2,8 +2,8 @@ package notify
 
 import "time"
 
-// Kept returns the memory that the Notifier holds for tickets, keys and instants,
-// and whether its timer is set. All of it is zero if no ticket is open.
+// Kept returns the memory that the Notifier holds for tickets, keys and instants, and whether its timer is set. All results are
+// zero if no ticket is open.
 func (n *Notifier[K]) Kept() (tickets, keys, instants int, armed bool) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -25,7 +25,7 @@ func (n *Notifier[K]) Next() (time.Time, bool) {
 	return n.nextLocked(), len(n.due) > 0
 }
 
-// Extended returns how many keys are noted as extended for the key.
+// Extended returns the number of keys that Extend recorded for the key.
 func (n *Notifier[K]) Extended(key K) int {
 	n.mu.Lock()
 	defer n.mu.Unlock()

@@ -40,12 +40,12 @@ func TestNoMemoryIsKeptForTicketsThatLeft(t *testing.T) {
 			}
 			ticket.Close()
 		}
-		require.Zero(t, still, "a ticket that did not wake was waiting")
+		require.Zero(t, still, "every ticket that did not wake was open")
 		requireNothingKept(t, n)
 	}
 }
 
-// A key that has tickets all the time keeps nothing of the keys that earlier tickets had.
+// A key that always has tickets does not keep the keys that Extend gave to earlier tickets.
 func TestKeysOfExtendEndWithTheirTickets(t *testing.T) {
 	t.Parallel()
 	n := notify.New[int]()
@@ -64,7 +64,7 @@ func TestKeysOfExtendEndWithTheirTickets(t *testing.T) {
 	requireNothingKept(t, n)
 }
 
-// Not parallel: it counts the goroutines of the process.
+// This test is not parallel, because it counts the goroutines of the process.
 func TestInstantsNeedNoGoroutines(t *testing.T) {
 	before := goleak.IgnoreCurrent()
 	n := notify.New[int]()
@@ -76,7 +76,7 @@ func TestInstantsNeedNoGoroutines(t *testing.T) {
 	require.NoError(t, goleak.Find(before))
 }
 
-// Not parallel: it counts the allocations of the process.
+// This test is not parallel, because it counts the allocations of the process.
 func TestAnnounceDoesNotAllocate(t *testing.T) {
 	n := notify.New[int]()
 	defer n.Close()

@@ -26,15 +26,15 @@ type Notifier[K comparable] struct {
 // New returns a Notifier. Close releases its timer.
 func New[K comparable]() *Notifier[K] { return &Notifier[K]{} }
 
-// Announce says that a look for one of the keys finds something from the instant at on, and that one waiter
-// takes it.
+// Announce says that a look for one of the keys finds something that one waiter can take. The look finds it at the given
+// instant or later.
 //
-// If at has been reached, it wakes all shared tickets of the keys and one exclusive ticket: the first of the
-// first key that has any. It returns their number. Otherwise it returns 0 and schedules such a wake by the
-// timer for each key, for the tickets that the key has then. Of several instants of a key only the earliest
-// is kept. If a key has no tickets, it does nothing for it.
+// If at is not in the future, Announce wakes all shared tickets of the keys and one exclusive ticket. It returns the number of
+// woken tickets. The exclusive ticket is the first ticket of the first key with exclusive tickets. If at is in the future,
+// Announce returns 0 and schedules a wake for each key. The timer then wakes the tickets that the key has at that time. Of
+// several instants of a key only the earliest is kept. Announce ignores a key without tickets.
 //
-// Publish before you call it. It does not block.
+// Publish before you call Announce. Announce does not block.
 func (n *Notifier[K]) Announce(at time.Time, cause string, keys ...K) int {
 	woken := n.announceLocking(at, cause, keys)
 	wake(woken)
@@ -54,8 +54,8 @@ func (n *Notifier[K]) announceLocking(at time.Time, cause string, keys []K) []*T
 		switch {
 		case e == nil:
 		case wait > 0:
-			// An instant from a database has no monotonic reading. Adding to now gives it
-			// one, so that all instants compare and setting the wall clock moves none.
+			// An instant from a database has no monotonic reading. Adding to now gives it one, so that all instants compare, and
+			// setting the wall clock moves no instant.
 			n.scheduleLocked(e, now.Add(wait))
 		default:
 			woken = n.takeLocked(woken, &e.shared, Wake[K]{Cause: cause})
@@ -69,8 +69,8 @@ func (n *Notifier[K]) announceLocking(at time.Time, cause string, keys []K) []*T
 	return woken
 }
 
-// AnnounceEach wakes the shared tickets of the keys now, and one exclusive ticket of each kind. Tickets with
-// the same first key are of one kind.
+// AnnounceEach wakes the shared tickets of the keys now, and one exclusive ticket of each kind. All tickets with the same first
+// key are one kind.
 //
 // It examines every ticket of the keys. It returns the number of woken tickets.
 func (n *Notifier[K]) AnnounceEach(cause string, keys ...K) int {
@@ -105,11 +105,11 @@ func (n *Notifier[K]) announceEachLocking(cause string, keys []K) []*Ticket[K] {
 	return woken
 }
 
-// Extend gives the exclusive tickets of key more keys. It does not block. The first time for a key it
-// examines all exclusive tickets of both keys.
+// Extend gives the exclusive tickets of key more keys. It does not block. The first call for a pair of keys examines all
+// exclusive tickets of both keys.
 //
-// A later ticket is not extended. Its waiter looks after it takes the ticket, and so finds the new key
-// itself.
+// Extend does not change later tickets of key. The waiter of a later ticket looks after it takes the ticket, so it finds the new
+// key itself.
 func (n *Notifier[K]) Extend(key K, more ...K) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -123,7 +123,7 @@ func (n *Notifier[K]) Extend(key K, more ...K) {
 		}
 		n.extendLocked(e, k)
 		if len(e.extended) >= len(n.entries) {
-			clear(e.extended) // some have no tickets any more
+			clear(e.extended) // some of these keys have no tickets any more
 		}
 		if e.extended == nil {
 			e.extended = map[K]bool{}
@@ -155,7 +155,7 @@ func (n *Notifier[K]) CountExclusive(key K) int {
 	return 0
 }
 
-// First returns the exclusive ticket that Announce would wake for key, or nil if none is idle.
+// First returns the exclusive ticket that Announce would wake for key, or nil if no ticket is idle.
 func (n *Notifier[K]) First(key K) *Ticket[K] {
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -179,8 +179,8 @@ func (n *Notifier[K]) Broadcast(cause string, key K) int {
 	return len(woken)
 }
 
-// BroadcastAll wakes every ticket now, whatever its keys, and returns their number.
-// Use it when announcements may have been lost. It does not block.
+// BroadcastAll wakes every ticket of every key now, and returns the number of tickets. Use it when announcements may have been
+// lost. It does not block.
 func (n *Notifier[K]) BroadcastAll(cause string) int {
 	n.mu.Lock()
 	woken := n.takeAllLocked(cause)
@@ -189,8 +189,8 @@ func (n *Notifier[K]) BroadcastAll(cause string) int {
 	return len(woken)
 }
 
-// Close wakes every ticket, drops every scheduled instant and stops the timer. It waits for a timer
-// function that is running, which blocks on nothing but the lock. Further calls do nothing.
+// Close wakes every ticket, drops every scheduled instant and stops the timer. If the timer function is running, Close waits for
+// it. The timer function waits only for the lock. Further calls do nothing.
 //
 // After Close, announcements do nothing and a new ticket never wakes. Waiters need another signal
 // that ends their waiting.
@@ -218,7 +218,7 @@ func (n *Notifier[K]) takeLocked(woken []*Ticket[K], l *list[K], why Wake[K]) []
 	return woken
 }
 
-// takeTicketLocked is takeLocked for one ticket.
+// takeTicketLocked is like takeLocked for one ticket.
 func (n *Notifier[K]) takeTicketLocked(woken []*Ticket[K], ticket *Ticket[K], why Wake[K]) []*Ticket[K] {
 	ticket.wake = why
 	n.removeLocked(ticket)
@@ -242,9 +242,8 @@ func (n *Notifier[K]) resetLocked() {
 	n.entries, n.all.refs, n.due = nil, nil, nil
 }
 
-// wake closes the channels of removed tickets. The caller does not hold the lock,
-// so that 10,000 waiters that resume do not contend for it. Each ticket is removed
-// once, so its channel is closed once.
+// wake closes the channels of removed tickets. The caller does not hold the lock, so that 10,000 waiters that resume do not
+// contend for it.
 func wake[K comparable](tickets []*Ticket[K]) {
 	for _, ticket := range tickets {
 		close(ticket.c)
@@ -257,9 +256,8 @@ type due struct {
 	place int // 0: no instant is scheduled
 }
 
-// scheduleLocked makes e wake at the instant at, unless an earlier wake is
-// scheduled. Then the later instant is dropped and nothing is lost: at the earlier
-// instant a waiter looks and announces again.
+// scheduleLocked makes e wake at the given instant. If an earlier wake is scheduled, it keeps the earlier wake. No wake is lost,
+// because at the earlier instant a waiter looks and announces again.
 func (n *Notifier[K]) scheduleLocked(e *entry[K], at time.Time) {
 	if e.due.place == 0 || at.Before(e.due.at) {
 		e.due.at = at
@@ -301,7 +299,7 @@ func (n *Notifier[K]) nextLocked() time.Time {
 	return n.due[0].due.at
 }
 
-// fire is the timer function. The timer calls it in a goroutine of its own. Close waits for it.
+// fire is the timer function. The timer calls it in a new goroutine. Close waits for it.
 func (n *Notifier[K]) fire() {
 	defer n.firings.Done()
 	wake(n.takeDue())
@@ -337,9 +335,8 @@ type Instant[K comparable] struct {
 	At  time.Time
 }
 
-// Due returns the limit earliest scheduled instants, earliest first, or nil if
-// nothing is scheduled. It copies and sorts all scheduled instants: use it for
-// status pages and not per request.
+// Due returns the limit earliest scheduled instants, earliest first, or nil if nothing is scheduled. It copies and sorts all
+// scheduled instants, so it is for status pages and not for requests.
 func (n *Notifier[K]) Due(limit int) []Instant[K] {
 	n.mu.Lock()
 	var instants []Instant[K]
@@ -351,8 +348,8 @@ func (n *Notifier[K]) Due(limit int) []Instant[K] {
 	return instants[:min(max(0, limit), len(instants))]
 }
 
-// WokenByTimer returns the number of tickets that the timer has woken since New. It
-// is for metrics: Announce returns its own count, but the timer has no caller.
+// WokenByTimer returns the number of tickets that the timer has woken since New. Metrics need it, because the timer function has
+// no caller that could count.
 func (n *Notifier[K]) WokenByTimer() uint64 {
 	n.mu.Lock()
 	defer n.mu.Unlock()

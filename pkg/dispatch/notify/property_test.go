@@ -82,13 +82,13 @@ func TestNotifierBehavesLikeTheModel(t *testing.T) {
 	})
 }
 
-// instantOf returns an instant for the key. Two keys never have the same instant, because then it would
-// not be defined which of them wakes a ticket that both have.
+// instantOf returns an instant for the key. Two keys never have the same instant. Otherwise the test could not know which key
+// wakes a ticket that has both keys.
 func instantOf(now time.Time, seconds, key int) time.Time {
 	return now.Add(time.Duration(seconds)*time.Second - time.Duration(propertyKeys-key))
 }
 
-// secondOf returns the second of an instant of instantOf.
+// secondOf returns the seconds since started that instantOf was called with.
 func secondOf(started, at time.Time) int {
 	return int((at.Sub(started) + propertyKeys) / time.Second)
 }
@@ -181,7 +181,7 @@ type modelTicket struct {
 	waiting          bool
 	exclusive, idle  bool
 	deadline         int
-	wakes            []int // the keys of a wake that it forwards when it closes
+	wakes            []int // the keys of its wake, which it forwards when it closes
 	accepted, closed bool
 }
 
@@ -260,7 +260,7 @@ func (m *model) wake(which func(*modelTicket) bool) int {
 	return count
 }
 
-// announce wakes the shared tickets of the keys, and of the first key with exclusive tickets the first one.
+// announce wakes the shared tickets of the keys, and the first exclusive ticket of the first key with exclusive tickets.
 func (m *model) announce(keys []int) int {
 	count := m.wake(func(t *modelTicket) bool {
 		return !t.exclusive && slices.ContainsFunc(keys, func(key int) bool { return slices.Contains(t.keys, key) })
@@ -274,8 +274,7 @@ func (m *model) announce(keys []int) int {
 	return count
 }
 
-// announceEach wakes the shared tickets of the keys, and the first of the exclusive tickets with the same
-// first key.
+// announceEach wakes the shared tickets of the keys. Of the exclusive tickets with the same first key, it wakes the first.
 func (m *model) announceEach(keys []int) int {
 	concerned := func(t *modelTicket) bool {
 		return slices.ContainsFunc(keys, func(key int) bool { return slices.Contains(t.keys, key) })
@@ -291,7 +290,7 @@ func (m *model) announceEach(keys []int) int {
 	return count
 }
 
-// extend gives the exclusive tickets of key one more key. It does so once while key has tickets.
+// extend gives the exclusive tickets of key one more key. While key has tickets, a repeated call does nothing.
 func (m *model) extend(key, more int) {
 	if m.extended[[2]int{key, more}] || m.firstExclusive(key) == nil {
 		return
@@ -341,7 +340,7 @@ func (m *model) wakeDue() {
 	m.forget()
 }
 
-// forget drops what is known of keys without tickets.
+// forget drops the instants and extensions of keys without tickets.
 func (m *model) forget() {
 	for keys := range m.extended {
 		if m.waiting(keys[0]) == 0 {

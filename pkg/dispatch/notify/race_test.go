@@ -17,8 +17,7 @@ import (
 // patience is how long a test waits for a wake that must happen at once.
 const patience = time.Minute
 
-// table is what waiters look at: for each key, from when on its one item may be
-// taken.
+// table has at most one item for each key, and the instant from which on a waiter may take the item.
 type table struct {
 	mu    sync.Mutex
 	items map[int]time.Time
@@ -32,8 +31,7 @@ func (tb *table) publish(key int, at time.Time) {
 	tb.items[key] = at
 }
 
-// look takes a due item of one of the keys. If no item is due, it returns when each
-// item will be.
+// look takes a due item of one of the keys. If no item is due, it returns when each item becomes due.
 func (tb *table) look(keys []int) (found bool, next map[int]time.Time) {
 	tb.mu.Lock()
 	defer tb.mu.Unlock()
@@ -52,9 +50,9 @@ func (tb *table) look(keys []int) (found bool, next map[int]time.Time) {
 	return false, next
 }
 
-// TestNoWakeIsLost has a publisher per key. It adds one item, due now or soon, and
-// continues when the item was taken. Waiters have no fallback timer, so one lost
-// wake stops the test. Those with exclusive tickets also leave and come back, at any moment.
+// TestNoWakeIsLost has a publisher for each key. The publisher adds one item, due now or soon, and continues when a waiter has
+// taken the item. Waiters have no fallback timer, so one lost wake stops the test. Waiters with exclusive tickets also leave and
+// return at random.
 func TestNoWakeIsLost(t *testing.T) {
 	t.Parallel()
 	const keys, items, waitersOfEach = 4, 300, 3

@@ -9,12 +9,12 @@ import (
 // ByTimer is the cause of a wake at a scheduled instant.
 const ByTimer = "timer"
 
-// Ticket is the right to be woken once. A waiter takes it before it looks.
+// Ticket is the right to be woken once. A waiter takes a ticket before it looks.
 type Ticket[K comparable] struct {
 	notifier    *Notifier[K]
 	c           chan struct{}   // closed to wake the waiter
 	wake        Wake[K]         // written before c is closed
-	accepted    bool            // only the waiter uses it
+	accepted    bool            // used only by the waiter
 	deadline    time.Time       // of an exclusive ticket
 	idle        bool            // under the lock
 	number      uint64          // tickets taken later have higher numbers
@@ -24,15 +24,15 @@ type Ticket[K comparable] struct {
 // Wake says why a ticket woke.
 type Wake[K comparable] struct {
 	Cause string
-	// Keys are the keys of the Announce, or the key whose instant came. Nil: the ticket is not the only
-	// exclusive one that woke.
+	// Keys are the keys of the Announce call, or the key whose instant was reached. Nil: a shared ticket woke, or all tickets
+	// woke.
 	Keys []K
 }
 
 // firstKey is the index of the membership for the first key of a ticket. The list of all tickets is before it.
 const firstKey = 1
 
-// membership is the place of a ticket in a list.
+// membership is the position of a ticket in a list.
 type membership[K comparable] struct {
 	list  *list[K]
 	place int // in list.refs
@@ -41,11 +41,11 @@ type membership[K comparable] struct {
 // entry holds the tickets of a key. The lock guards all of it.
 type entry[K comparable] struct {
 	key K
-	// Announce wakes the first of the exclusive tickets, and all shared ones.
+	// Announce wakes the first exclusive ticket and all shared tickets.
 	exclusive, shared list[K]
 	due               due
-	// extended are keys passed to Extend. Tickets taken later do not have them. It has at most as many keys
-	// as the Notifier.
+	// extended are the keys that Extend gave to the tickets of key. Later tickets do not have them. It has at most as many keys as
+	// the Notifier.
 	extended map[K]bool
 	// newest is the number of the last ticket that named the key.
 	newest uint64
@@ -54,19 +54,17 @@ type entry[K comparable] struct {
 // empty reports whether no ticket is left.
 func (e *entry[K]) empty() bool { return len(e.exclusive.refs)+len(e.shared.refs) == 0 }
 
-// Ticket returns a shared ticket. It wakes at the next announcement of any of the keys, at the instant
-// that is scheduled for one, and at BroadcastAll. Without keys only BroadcastAll wakes it. The caller
-// must Close it. Ticket does not block.
+// Ticket returns a shared ticket. It wakes at the next announcement of one of its keys, at the scheduled instant of one of its
+// keys, and at BroadcastAll. A ticket without keys wakes only at BroadcastAll. The caller must Close it. Ticket does not block.
 func (n *Notifier[K]) Ticket(keys ...K) *Ticket[K] {
 	return n.take(keys, &Ticket[K]{}, func(e *entry[K]) *list[K] { return &e.shared })
 }
 
-// Exclusive is Ticket for a waiter that takes what it finds. Of these tickets Announce wakes one: the idle
-// one (SetIdle) with the earliest deadline, and of equal deadlines the oldest. So does an instant that comes.
-// If none is idle, it wakes another one in this order.
+// Exclusive returns a ticket for a waiter that takes what it finds. An announcement or a scheduled instant wakes one exclusive
+// ticket of a key. The order is: idle tickets first (SetIdle), then the earliest deadline, then the oldest ticket.
 //
-// The waiter that wakes has a duty. If it cannot look, or if its look does not show that nothing is
-// left, it forwards the wake: it calls Announce again. Until it calls Accept, Close does that.
+// The woken waiter must look. If it cannot look, or if something may be left after its look, it must forward the wake by calling
+// Announce again. If the waiter does not call Accept, Close forwards the wake.
 func (n *Notifier[K]) Exclusive(deadline time.Time, keys ...K) *Ticket[K] {
 	return n.take(keys, &Ticket[K]{deadline: deadline}, func(e *entry[K]) *list[K] { return &e.exclusive })
 }
@@ -84,7 +82,7 @@ func (n *Notifier[K]) take(keys []K, t *Ticket[K], listOf func(*entry[K]) *list[
 	t.memberships = make([]membership[K], 0, 1+len(keys))
 	n.all.add(t)
 	for _, key := range keys {
-		if e := n.entryLocked(key); e.newest != t.number { // else the caller named the key before
+		if e := n.entryLocked(key); e.newest != t.number { // otherwise keys has the key twice
 			e.newest = t.number
 			listOf(e).add(t)
 		}
@@ -92,7 +90,7 @@ func (n *Notifier[K]) take(keys []K, t *Ticket[K], listOf func(*entry[K]) *list[
 	return t
 }
 
-// entryLocked returns the entry of the key, and makes it if needed. The caller adds a ticket to it.
+// entryLocked returns the entry of the key. It creates a missing entry. The caller adds a ticket to it.
 func (n *Notifier[K]) entryLocked(key K) *entry[K] {
 	e := n.entries[key]
 	if e == nil {
@@ -106,8 +104,8 @@ func (n *Notifier[K]) entryLocked(key K) *entry[K] {
 	return e
 }
 
-// SetIdle says whether the waiter does nothing but wait: it has looked and found nothing. A new ticket is
-// not idle. It does not block.
+// SetIdle says whether the waiter has looked, found nothing, and now only waits. A new ticket is not idle. SetIdle does not
+// block.
 func (t *Ticket[K]) SetIdle(idle bool) {
 	t.notifier.mu.Lock()
 	defer t.notifier.mu.Unlock()
@@ -117,12 +115,11 @@ func (t *Ticket[K]) SetIdle(idle bool) {
 	}
 }
 
-// C returns the channel that closes when the ticket wakes. It never carries a
-// value. A ticket that was closed first does not wake.
+// C returns the channel that closes when the ticket wakes. It never carries a value. A ticket that was closed before its wake
+// does not wake.
 func (t *Ticket[K]) C() <-chan struct{} { return t.c }
 
-// Accept returns why the ticket woke. After it, Close does not forward the wake. Call it only after C
-// has closed.
+// Accept returns why the ticket woke. After Accept, Close does not forward the wake. Call Accept only after C has closed.
 func (t *Ticket[K]) Accept() Wake[K] {
 	t.accepted = true
 	return t.wake
@@ -132,13 +129,13 @@ func (t *Ticket[K]) Accept() Wake[K] {
 // ticket. Further calls do nothing. It does not block.
 func (t *Ticket[K]) Close() {
 	select {
-	case <-t.c: // it was removed before it woke: 10,000 waiters that resume need no lock
+	case <-t.c: // a woken ticket is removed already, so 10,000 waiters that resume need no lock
 	default:
 		t.notifier.mu.Lock()
 		t.notifier.removeLocked(t)
 		t.notifier.armLocked()
 		t.notifier.mu.Unlock()
-		// Its wake is decided now, also if C closes only in a moment.
+		// t.wake is final here, even if C closes a moment later.
 	}
 	if !t.accepted && len(t.wake.Keys) > 0 {
 		t.notifier.Announce(time.Time{}, t.wake.Cause, t.wake.Keys...)
@@ -166,12 +163,12 @@ func (n *Notifier[K]) removeLocked(t *Ticket[K]) {
 type list[K comparable] struct {
 	entry *entry[K] // nil: the list of all tickets
 	refs  heap.Heap[ref[K]]
-	// ordered: the ticket that wakes first is first.
+	// ordered: refs has the order of Ticket.before. Otherwise refs has no order.
 	ordered bool
 }
 
-// ref is a ticket in a list. Its index and the place of the membership point at each other, so a
-// ticket leaves a list of 10,000 tickets without a search.
+// ref is a ticket in a list. The heap stores the position of a ref in the membership of the ticket. So a ticket leaves a list of
+// 10,000 tickets without a search.
 type ref[K comparable] struct {
 	ticket *Ticket[K]
 	index  int // in ticket.memberships

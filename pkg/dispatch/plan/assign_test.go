@@ -34,7 +34,7 @@ func due(partition, depth int64) plan.Candidate {
 	return plan.Candidate{Group: 1, Partition: partition, Depth: depth, ReadyAt: at(-1)}
 }
 
-// granted returns the partitions of each intent that got some. The first intent has the number 1.
+// granted returns the partitions of each intent that got partitions. The first intent has the number 1.
 func granted(decisions []plan.Decision) map[int][]int64 {
 	grants := map[int][]int64{}
 	for i, d := range decisions {
@@ -47,7 +47,7 @@ func granted(decisions []plan.Decision) map[int][]int64 {
 
 type grants = map[int][]int64
 
-// Each example is an input of Assign and the partitions that it gives. The laws (laws_test.go) state the rest.
+// Each example is an input of Assign and the partitions that it gives. laws_test.go tests the general rules.
 func TestAssignByExample(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct {
@@ -106,8 +106,7 @@ func TestAssignByExample(t *testing.T) {
 	}
 }
 
-// A named partition does not take part in the rotation, so that the next partition
-// does not get two turns.
+// A named partition does not take part in the rotation. Otherwise the next partition would be first twice as often as the others.
 func TestRotationSkipsNamedPartitions(t *testing.T) {
 	t.Parallel()
 	intents := []plan.Intent{waiting(), waiting(only(2))}

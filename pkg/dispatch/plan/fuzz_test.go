@@ -46,7 +46,7 @@ func FuzzAssign(f *testing.F) {
 	f.Add([]byte{3, 0, 4, 9, 0, 4, 9, 0})                              // a repeated candidate, no intent
 	f.Add([]byte{1, 2, 0, 2, 5, 1, 0, 9, 4, 2})                        // two intents, no candidate
 	f.Add([]byte{0, 1, 0, 7, 5, 1, 4, 1, 0, 8, 1, 0, 12, 3, 0})        // one intent wants many
-	f.Add([]byte{7, 2, 36, 2, 5, 1, 0, 2, 3, 1, 4, 3, 0, 8, 3, 0})     // one intent names a partition that the other may take
+	f.Add([]byte{7, 2, 36, 2, 5, 1, 0, 2, 3, 1, 4, 3, 0, 8, 3, 0})     // the second intent may take the partition that the first intent names
 	f.Add([]byte{0, 2, 0, 2, 0, 0, 0, 2, 1, 0, 4, 3, 0})               // both intents are expired
 	f.Add([]byte{0, 1, 0, 2, 5, 0, 4, 30, 129, 8, 31, 130, 12, 30, 0}) // leased, open and due later
 	for seed := range uint64(4) {

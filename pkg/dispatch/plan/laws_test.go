@@ -20,13 +20,12 @@ type scene struct {
 // groupPartition is one partition of one group.
 type groupPartition struct{ group, partition int64 }
 
-// poppable repeats the definition independently of the code under test.
+// poppable defines a poppable candidate independently of the code under test.
 func poppable(c plan.Candidate) bool {
 	return !c.Paused && !c.Delayed && !c.WindowOpen && !c.Leased && !c.ReadyAt.After(now)
 }
 
-// merged joins the rows of each partition: a flag of one row holds, and the greater
-// depth and the later instant count.
+// merged joins the rows of each partition. A flag is set if one row has it. The greater depth and the later instant are kept.
 func (s scene) merged() map[groupPartition]plan.Candidate {
 	joined := map[groupPartition]plan.Candidate{}
 	for _, c := range s.candidates {
@@ -44,7 +43,7 @@ func (s scene) merged() map[groupPartition]plan.Candidate {
 	return joined
 }
 
-// bound returns the most partitions that the intent may get.
+// bound returns the maximum number of partitions that the intent may get.
 func bound(i plan.Intent) int {
 	switch {
 	case !i.Deadline.After(now):
@@ -56,7 +55,7 @@ func bound(i plan.Intent) int {
 	}
 }
 
-// could reports whether the intent may get that partition.
+// could reports whether the intent may get partition p.
 func could(i plan.Intent, p groupPartition) bool {
 	return i.Key.Group == p.group && (i.Key.Partition == 0 || i.Key.Partition == p.partition)
 }
@@ -73,7 +72,7 @@ func (s scene) obey(t require.TestingT, seed uint64) {
 	holder := map[groupPartition]int{} // the index of the intent
 	for n, d := range decisions {
 		i := s.intents[n]
-		require.LessOrEqual(t, len(d.Partitions), bound(i), "intent %d has one grant, within its bound and its time", n)
+		require.LessOrEqual(t, len(d.Partitions), bound(i), "intent %d got more partitions than it may get", n)
 		for _, partition := range d.Partitions {
 			p := groupPartition{i.Key.Group, partition}
 			require.True(t, could(i, p), "intent %d did not ask for %v", n, p)

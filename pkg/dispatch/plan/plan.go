@@ -20,16 +20,16 @@ func (k Key) any() bool { return k.Partition == 0 }
 // Intent is one waiting pop request.
 type Intent struct {
 	Key Key
-	// Partitions is the most partitions that the intent may claim. A value below 1
-	// counts as 1. An intent that names a partition ignores it.
+	// Partitions is the maximum number of partitions that the intent may claim. A value below 1 counts as 1. An intent that names
+	// a partition ignores Partitions.
 	Partitions int
 	// Deadline is the latest instant at which the intent is answered. From then on
 	// the intent gets nothing.
 	Deadline time.Time
 }
 
-// Candidate is one row of a preflight: a partition that has messages for the group.
-// It is poppable if ReadyAt is not after now and no flag is set.
+// Candidate is one row of a preflight: a partition that has messages for the group. The partition is poppable if ReadyAt is not
+// after now and no flag is set.
 type Candidate struct {
 	Group, Partition int64
 	// ReadyAt is when the partition is due: the end of the delay, of the window or of the lease.
@@ -44,17 +44,17 @@ type Candidate struct {
 // Decision is the result for one intent.
 type Decision struct {
 	Outcome Outcome
-	// Partitions are the partitions to claim, in the order in which they were given.
-	// Nil unless Outcome is ViableAssigned.
+	// Partitions are the partitions to claim, in the order in which they were given. They are nil if Outcome is not
+	// ViableAssigned.
 	Partitions []int64
 }
 
 // Outcome is the result for an intent. Its text is a metric label and a log field.
 type Outcome string
 
-// The outcomes, ordered from the nearest to poppable to the farthest. An intent that gets nothing
-// has the outcome of its nearest candidate. A candidate with several obstacles counts as the
-// farthest of them. An expired intent has the outcome of an intent that was served too late.
+// The outcomes are in order: a candidate with an earlier outcome is nearer to poppable. An intent that gets nothing has the
+// outcome of its nearest candidate. A candidate with several obstacles has the outcome of the farthest obstacle. An expired
+// intent with a poppable candidate has SkipPartitionUnavailable.
 const (
 	ViableAssigned           Outcome = "viable_assigned"
 	SkipPartitionUnavailable Outcome = "skip_partition_unavailable" // other intents got all poppable candidates
@@ -71,8 +71,8 @@ const (
 // The caller increments rotate from round to round. rotate selects which of several equally deep
 // partitions is given first.
 //
-// doubleAssignments counts the rows that repeat a candidate. Each of them would have assigned one
-// partition twice to one group. A correct preflight returns none.
+// doubleAssignments counts the rows that repeat a candidate. Such a row could assign one partition twice to one group. A correct
+// preflight returns no such row.
 func Assign(now time.Time, rotate uint64, intents []Intent, candidates []Candidate) (decisions []Decision, doubleAssignments int) {
 	offers, repeated := offersOf(now, candidates)
 	r := round{now: now, rotate: rotate, intents: intents, decisions: make([]Decision, len(intents))}
@@ -137,8 +137,8 @@ func (r *round) serveSpecific(ranked []int, offered []offer) {
 	}
 }
 
-// serveAny decides the intents of one group that take any partition. It gives one partition to each
-// intent. While partitions are left, it gives one more to each intent that may have more.
+// serveAny decides the intents of one group that take any partition. It gives one partition to each intent. While partitions are
+// left, it gives one more partition to each intent that may have more partitions.
 func (r *round) serveAny(ranked []int, offered []offer) {
 	if len(ranked) == 0 {
 		return
@@ -165,7 +165,7 @@ func (r *round) serveAny(ranked []int, offered []offer) {
 	}
 }
 
-// skip records the decision that stands if the intent gets nothing.
+// skip records the outcome for the case that the intent gets nothing. grant replaces the outcome.
 func (r *round) skip(i int, outcome Outcome) {
 	r.decisions[i] = Decision{Outcome: outcome}
 }
@@ -246,8 +246,8 @@ func offersOf(now time.Time, candidates []Candidate) (offers []offer, repeated i
 	return offers, repeated
 }
 
-// merged joins two rows of one partition. If they disagree, the partition is poppable
-// only if both rows say so. The order of the rows does not matter.
+// merged joins two rows of one partition. The partition is poppable only if it is poppable in both rows. The order of the rows
+// does not matter.
 func merged(a, b Candidate) Candidate {
 	if b.ReadyAt.After(a.ReadyAt) {
 		a.ReadyAt = b.ReadyAt
@@ -260,7 +260,7 @@ func merged(a, b Candidate) Candidate {
 	return a
 }
 
-// skipReason returns the outcome of an intent that could take any of these offers and gets none.
+// skipReason returns the outcome of an intent that may take any of these offers and gets none of them.
 func skipReason(offers []offer) Outcome {
 	nearest := absent
 	for _, o := range offers {

@@ -41,7 +41,7 @@ func TestEquallyDeepPartitionsTakeTurns(t *testing.T) {
 		}
 		s.candidates = append(s.candidates, due(50, 1))
 		start := rapid.Uint64Max(1<<60).Draw(t, "start")
-		turns := map[groupPartition]bool{} // the intent instead of the group
+		turns := map[groupPartition]bool{} // here group is the index of the intent
 		for round := range uint64(equal) {
 			decisions, _ := plan.Assign(now, start+round, s.intents, s.candidates)
 			for i, d := range decisions[deeper:] {

@@ -6,15 +6,15 @@ import (
 	"github.com/belfry-mq/belfry/pkg/queue"
 )
 
-// Key is something a ticket can wait for: a group (any partition), one partition of it, a name that
-// does not exist yet, the tags of a pop, or a creation.
+// Key is something that a ticket can wait for: a group (any partition), one partition of a group, a name that does not exist yet,
+// the tags of a pop, or a creation.
 type Key struct {
 	kind   keyKind
 	target queue.Target
 	name   string
 }
 
-// keyKind is what a key stands for.
+// keyKind says what a Key stands for.
 type keyKind uint8
 
 const (
@@ -22,7 +22,7 @@ const (
 	kindName             // a queue or partition that does not exist, and a group
 	kindTags             // the pops by the same tags
 	kindCreation         // the creation of a queue or partition
-	kindAnyName          // the creation of any queue or partition, for those that wait for a name
+	kindAnyName          // the creation of any queue or partition, for pops that wait for a name
 	kindAnyQueue         // the creation of any queue, for pops by tags
 )
 
@@ -38,7 +38,7 @@ func TargetKey(t queue.Target) Key {
 	return Key{target: t}
 }
 
-// PartitionOf returns the partition that woke an intent. 0: the wake was for no partition in particular.
+// PartitionOf returns the partition that woke an intent. 0: the wake was not for one partition.
 func PartitionOf(wake Wake) int64 {
 	if len(wake.Keys) == 0 {
 		return 0
@@ -46,11 +46,10 @@ func PartitionOf(wake Wake) int64 {
 	return wake.Keys[0].target.Partition
 }
 
-// CreationKeys are the keys of a pop whose queue or partition does not exist. The creation of the
-// queue matters also for a partition: a partition created together with its queue is announced as
-// the queue.
+// CreationKeys are the keys of a pop whose queue or partition does not exist. They have the creation of the queue even if the pop
+// names a partition. The reason: for a partition that is created together with its queue, only the queue is announced.
 //
-// The first key is the same for all pops of the same name and group. A creation wakes one of them.
+// The first key is the same for all pops with the same name and group. A creation wakes one of these pops.
 func CreationKeys(req *queue.PopRequest) []Key {
 	keys := []Key{nameKey(req), anyName, creationKey(req.Queue, "")}
 	if req.Partition != nil {
@@ -59,8 +58,8 @@ func CreationKeys(req *queue.PopRequest) []Key {
 	return keys
 }
 
-// TagKeys are the keys of a pop by tags that looked at these groups. The creation of a queue wakes one
-// of the pops with the same first key.
+// TagKeys are the keys of a pop by tags that searched these groups. The creation of a queue wakes one of the pops with the same
+// first key.
 func TagKeys(req *queue.PopRequest, groups []int64) []Key {
 	keys := []Key{TagKey(req), anyQueue}
 	for _, group := range groups {
@@ -85,5 +84,5 @@ func creationKey(queueName, partition string) Key {
 	return Key{kind: kindCreation, name: joined(queueName, partition)}
 }
 
-// joined joins names, which have no NUL.
+// joined joins names with NUL, which no name contains.
 func joined(names ...string) string { return strings.Join(names, "\x00") }

@@ -16,8 +16,7 @@ type Ticket = notify.Ticket[Key]
 // Wake says why a ticket woke.
 type Wake = notify.Wake[Key]
 
-// maxEntries bounds the known-empty entries. A full table is cleared, and the next waiters probe
-// for themselves.
+// maxEntries bounds the known-empty entries. A full table is cleared, and then the next waiters probe.
 const maxEntries = 100_000
 
 // Tracker is shared by all waiters of an instance. It is safe for concurrent use.
@@ -27,41 +26,39 @@ type Tracker struct {
 	notified *notifiedPace
 
 	mu sync.Mutex
-	// observations are the probes under way and the known-empty entries.
+	// observations has the probes that are running and the known-empty entries.
 	observations map[Key]*Observation
 }
 
-// Observation is one probe of a target, and after it the known-empty entry of the target.
+// Observation is a probe of a target. When the probe has ended, it is the known-empty entry of the target.
 type Observation struct {
 	done   bool      // the probe has ended
 	paused bool      // nothing is due before a resync
 	until  time.Time // when something of the target is due; zero: no such instant is known
 	learnt time.Time // when the probe ended
-	// ready are the partitions that became ready since. Nothing else of the target is due.
+	// ready has the partitions that became ready since the probe. No other partition of the target is due.
 	ready map[int64]bool
 	// prior is the entry that this probe replaced, if nothing became ready since then.
 	prior *Observation
 }
 
-// maxReady bounds Observation.ready. A target with more of them is no longer known to be empty but for
-// them.
+// maxReady bounds Observation.ready. If more partitions become ready, the known-empty entry is dropped.
 const maxReady = 64
 
-// dueAt notes that something of the target is due at that instant.
+// dueAt records that a partition of the target is due at the given instant.
 func (o *Observation) dueAt(at time.Time) {
 	if o.until.IsZero() || at.Before(o.until) {
 		o.until = at
 	}
 }
 
-// NextDue says how long until something of a target is due again. The zero value: no such instant
-// is known.
+// NextDue is the time until something of a target is due again. The zero value: unknown.
 type NextDue struct {
 	Known bool
 	In    time.Duration
 }
 
-// Add keeps the earlier of the two instants.
+// Add keeps the shorter time.
 func (n *NextDue) Add(in time.Duration) {
 	if !n.Known || in < n.In {
 		n.Known, n.In = true, in
@@ -81,23 +78,22 @@ func (t *Tracker) Close() { t.notifier.Close() }
 // a resync wakes it. The caller closes it.
 func (t *Tracker) Ticket(keys ...Key) *Ticket { return t.notifier.Ticket(keys...) }
 
-// Exclusive is Ticket for an intent that takes what it finds. One such intent wakes for each partition
-// that becomes ready. It has the duties of notify.Exclusive.
+// Exclusive returns a ticket for an intent that takes what it finds. For each partition that becomes ready, one exclusive ticket
+// wakes. The intent has the duties that notify.Exclusive describes.
 func (t *Tracker) Exclusive(deadline time.Time, keys ...Key) *Ticket {
 	return t.notifier.Exclusive(deadline, keys...)
 }
 
-// Ready announces partitions: now, or at the instant at which a partition becomes ready. It wakes one
-// intent for each partition. Intents for this partition come before intents for
-// any partition of the group. It returns how many tickets woke now. The cause of
-// these tickets is cause.
+// Ready announces partitions that are ready or become ready later. One intent wakes for each partition, when the partition is
+// ready. Intents that name the partition come before intents for any partition of the group. Ready returns how many tickets woke
+// at once. cause is the cause of the wakes.
 func (t *Tracker) Ready(ready []queue.Ready, cause string) (woken int) {
 	return t.announce(ready, time.Now(), cause)
 }
 
-// Notified is Ready for partitions that a notification named. Every role of the database can send any
-// number of them. So after many spurious wakes, which bring nothing, the tickets wake a little later, and
-// then the cause of the wake is notify.ByTimer. The caller calls NotSpurious for each other wake.
+// Notified is like Ready, for partitions that a notification named. Every role of the database can send any number of
+// notifications. So after many spurious wakes, which found nothing, the tickets wake up to 2 ms later. The cause of such a late
+// wake is notify.ByTimer. The caller calls NotSpurious for each wake that was not spurious.
 func (t *Tracker) Notified(ready []queue.Ready, cause string) (woken int) {
 	now := time.Now()
 	at := t.notified.instant(now)
@@ -108,10 +104,10 @@ func (t *Tracker) Notified(ready []queue.Ready, cause string) (woken int) {
 	return woken
 }
 
-// NotSpurious notes that a wake that Notified may have caused brought a waiter something.
+// NotSpurious records that a waiter found something after a wake that Notified may have caused.
 func (t *Tracker) NotSpurious() { t.notified.giveBack() }
 
-// announce is Ready with the instant that stands for now.
+// announce is like Ready. Partitions that are ready wake their tickets at the instant now.
 func (t *Tracker) announce(ready []queue.Ready, now time.Time, cause string) (woken int) {
 	for _, r := range ready {
 		at := now.Add(max(0, r.In))
@@ -129,11 +125,10 @@ func (t *Tracker) announce(ready []queue.Ready, now time.Time, cause string) (wo
 	return woken
 }
 
-// Forward gives a wake that an intent could not use to another intent, at that instant.
+// Forward gives a wake that an intent could not use to another intent, at the given instant.
 func (t *Tracker) Forward(wake Wake, at time.Time) { t.notifier.Announce(at, wake.Cause, wake.Keys...) }
 
-// First returns the ticket of the intent that a wake for the target would wake now, or nil if no intent
-// waits for it.
+// First returns the ticket of the intent that a wake for the target would wake now, or nil if no intent waits for the target.
 func (t *Tracker) First(target queue.Target) *Ticket { return t.notifier.First(TargetKey(target)) }
 
 // Waiting returns how many intents wait for the target.
@@ -147,12 +142,12 @@ func (t *Tracker) Gone(target queue.Target, cause string) {
 	t.notifier.Broadcast(cause, TargetKey(target))
 }
 
-// Created announces a new partition, or a new queue if partition is empty. It
-// wakes one intent for each name that the creation may have made, and for a new queue one for each set of tags,
-// whatever the tags. It returns how many tickets woke.
+// Created announces a new partition, or a new queue if partition is empty. For each created name it wakes one of the intents that
+// wait for the name. For a new queue it also wakes one intent of each set of tags, even if the queue has other tags. It returns
+// how many tickets woke.
 //
-// An intent that finds what it waited for calls Found or Watch, so that the others of its name or tags
-// wake like all others.
+// An intent that finds the created target calls Found or Watch. Then the other intents with its name or tags wait for the target
+// too.
 func (t *Tracker) Created(queueName, partition, cause string) (woken int) {
 	if partition == "" {
 		return t.notifier.AnnounceEach(cause, creationKey(queueName, ""), anyQueue)
@@ -160,14 +155,14 @@ func (t *Tracker) Created(queueName, partition, cause string) (woken int) {
 	return t.notifier.AnnounceEach(cause, creationKey(queueName, partition))
 }
 
-// CreatedUnnamed is Created for a queue or partition whose name is unknown.
+// CreatedUnnamed is like Created, for a queue or partition whose name is unknown.
 func (t *Tracker) CreatedUnnamed(cause string) (woken int) {
 	return t.notifier.AnnounceEach(cause, anyName, anyQueue)
 }
 
-// Found notes that an intent found the target of its name. If wake is for the name, it returns a wake for
-// the target, and the other intents that wait for the name wait for the target too. Otherwise
-// it returns wake. Call it before the probe that follows.
+// Found records that an intent found the target of its name. If wake is for the name, Found extends the tickets of the other
+// intents with this name to the target. Found then returns a wake for the target. Otherwise it returns wake. Call Found before
+// the next probe of the intent.
 func (t *Tracker) Found(wake Wake, target queue.Target) Wake {
 	if len(wake.Keys) == 0 || wake.Keys[0].kind != kindName {
 		return wake
@@ -176,8 +171,8 @@ func (t *Tracker) Found(wake Wake, target queue.Target) Wake {
 	return Wake{Cause: wake.Cause, Keys: []Key{TargetKey(target)}}
 }
 
-// Watch makes the pops by the tags of req wait for these groups too. Call it before the probe that follows, and
-// with new groups alone: the first time for a group it examines all these pops.
+// Watch makes the pops by the tags of req wait for these groups too. Call it before the next probe. Pass only new groups, because
+// Watch examines all these pops for each new group.
 func (t *Tracker) Watch(req *queue.PopRequest, groups []int64) {
 	t.notifier.Extend(TagKey(req), TagKeys(req, groups)...)
 }
@@ -190,10 +185,10 @@ func (t *Tracker) Resync(cause string) (woken int) {
 	return t.notifier.BroadcastAll(cause)
 }
 
-// WakeAt wakes one intent of key at that instant, and the SQL waiters.
+// WakeAt wakes one intent of key, and its SQL waiters, at the given instant.
 func (t *Tracker) WakeAt(key Key, at time.Time) { t.notifier.Announce(at, notify.ByTimer, key) }
 
-// Observe begins a probe of the target. It must be called before the database is asked.
+// Observe begins a probe of the target. Call it before the query of the probe.
 func (t *Tracker) Observe(target queue.Target) *Observation {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -212,8 +207,8 @@ func (t *Tracker) Observe(target queue.Target) *Observation {
 	return o
 }
 
-// SetEmpty ends a probe that found nothing due. The target is known to be empty until next, unless
-// it was announced since Observe, or a later probe has begun. The tickets of the target wake at next.
+// SetEmpty ends a probe that found nothing due. The target is known to be empty until next, except if it was announced since
+// Observe, or if a later probe has begun. The tickets of the target wake at next.
 func (t *Tracker) SetEmpty(target queue.Target, o *Observation, next NextDue) {
 	until := time.Time{}
 	if next.Known {
@@ -230,9 +225,9 @@ func (t *Tracker) SetEmpty(target queue.Target, o *Observation, next NextDue) {
 	}
 }
 
-// SetTaken ends a probe that took messages from these partitions. If nothing else had become ready since
-// the target was known to be empty, it is known to be empty again. The caller then announces when the
-// partitions are due again, which may be at once.
+// SetTaken ends a probe that took messages from these partitions. If no other partition became ready since the target was known
+// to be empty, the target is known to be empty again. The caller then announces when these partitions are due again, which may be
+// now.
 func (t *Tracker) SetTaken(target queue.Target, o *Observation, partitions []int64) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -249,9 +244,9 @@ func (t *Tracker) SetTaken(target queue.Target, o *Observation, partitions []int
 	t.observations[key] = o.prior
 }
 
-// SetPaused ends a probe that saw a paused queue or group. No announcement wakes the tickets of the target
-// before the next Resync, unless the target was announced since Observe, or a later probe has begun. The
-// entry has the greatest age of a known-empty entry.
+// SetPaused ends a probe of a paused queue or group. Until the next Resync, announcements do not wake the tickets of the target.
+// SetPaused has no effect if the target was announced since Observe, or if a later probe has begun. The entry expires like a
+// known-empty entry.
 func (t *Tracker) SetPaused(target queue.Target, o *Observation) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -269,8 +264,8 @@ func (t *Tracker) SetUnknown(target queue.Target, next NextDue) {
 	}
 }
 
-// KnownEmpty reports whether nothing is due for the target. If so, the tickets of the target wake
-// at the instant at which something is due.
+// KnownEmpty reports whether nothing is due for the target. If it returns true, the tickets of the target wake when something
+// becomes due.
 func (t *Tracker) KnownEmpty(target queue.Target) bool {
 	key, now := TargetKey(target), time.Now()
 	t.mu.Lock()
@@ -296,8 +291,8 @@ func (t *Tracker) Drop(target queue.Target) {
 	delete(t.observations, TargetKey(target))
 }
 
-// noteReady notes that a partition (0: unknown) of the target of key is due at that instant, and returns
-// true, unless the target is paused. A target that is known to be empty is so until that instant.
+// noteReady records that a partition of the target of key is due at the given instant. partition is 0 if it is unknown. It returns
+// false if the target is paused. A known-empty entry holds until that instant.
 func (t *Tracker) noteReady(key Key, partition int64, at time.Time) bool {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -319,14 +314,13 @@ func (t *Tracker) noteReady(key Key, partition int64, at time.Time) bool {
 	return true
 }
 
-// Scheduled is how long until the tickets of a target wake.
+// Scheduled is the time until the tickets of a target wake.
 type Scheduled struct {
 	Target queue.Target
 	In     time.Duration
 }
 
-// Scheduled returns at most limit instants to come, earliest first. It copies all of them, so it is
-// for status pages.
+// Scheduled returns at most limit scheduled wakes, earliest first. It copies all scheduled instants, so it is for status pages.
 func (t *Tracker) Scheduled(limit int) []Scheduled {
 	var list []Scheduled
 	for _, instant := range t.notifier.Due(limit) {
@@ -335,11 +329,11 @@ func (t *Tracker) Scheduled(limit int) []Scheduled {
 	return list
 }
 
-// WokenByTimer returns how many tickets woke because an instant came.
+// WokenByTimer returns how many tickets woke at a scheduled instant.
 func (t *Tracker) WokenByTimer() uint64 { return t.notifier.WokenByTimer() }
 
-// WaitUntil blocks until the instant, or until signal can be received from (nil: never), which sets
-// signaled. If ctx ends first, it returns ctx.Err().
+// WaitUntil blocks until the given instant, or until it receives from signal, which may be nil. signaled reports whether it received
+// from signal. If ctx ends first, it returns ctx.Err().
 func WaitUntil(ctx context.Context, at time.Time, signal <-chan struct{}) (signaled bool, err error) {
 	timer := time.NewTimer(time.Until(at))
 	defer timer.Stop()
@@ -353,10 +347,10 @@ func WaitUntil(ctx context.Context, at time.Time, signal <-chan struct{}) (signa
 	}
 }
 
-// Notifications wake waiters at once as long as at most notifiedBurst wakes were spurious, and one more
-// each notifiedInterval. After that they wake waiters at most once in notifiedInterval. Healthy instances cause
-// spurious wakes too: each hears up to 100 notifications a second from each other one, and often
-// another instance is faster.
+// Notifications may cause notifiedBurst spurious wakes, and one more in each notifiedInterval. Below this limit, notifications
+// wake waiters at once. At the limit, notifications wake waiters at most once in each notifiedInterval. Healthy instances cause
+// spurious wakes too. Each instance hears up to 100 notifications a second from each other instance, and often another instance
+// takes the messages first.
 const (
 	notifiedInterval = 2 * time.Millisecond
 	notifiedBurst    = 500
@@ -366,7 +360,7 @@ const (
 type notifiedPace struct {
 	mu   sync.Mutex
 	pace backoff.Pace
-	// next is the latest instant that was given out. All notifications before it share it.
+	// next is the latest result of instant. All notifications before it wake their tickets at next.
 	next time.Time
 }
 
@@ -374,7 +368,7 @@ func newNotifiedPace() *notifiedPace {
 	return &notifiedPace{pace: backoff.Pace{Interval: notifiedInterval, Burst: notifiedBurst}}
 }
 
-// instant returns when the tickets of a notification wake, and counts that as a spurious wake.
+// instant returns when the tickets of a notification wake, and counts a spurious wake.
 func (p *notifiedPace) instant(now time.Time) time.Time {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -384,7 +378,7 @@ func (p *notifiedPace) instant(now time.Time) time.Time {
 	return p.next
 }
 
-// giveBack takes back one wake that instant counted: it was not spurious, or nothing woke.
+// giveBack takes back a wake that instant counted: the wake was not spurious, or woke no ticket.
 func (p *notifiedPace) giveBack() {
 	p.mu.Lock()
 	defer p.mu.Unlock()

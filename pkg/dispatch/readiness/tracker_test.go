@@ -49,7 +49,7 @@ func TestKnownEmptyUntilSomethingIsDue(t *testing.T) {
 		require.False(t, tracker.KnownEmpty(partition))
 		ticket := tracker.Ticket(readiness.TargetKey(group))
 		defer ticket.Close()
-		require.True(t, tracker.KnownEmpty(group), "this also sets the timer of the ticket")
+		require.True(t, tracker.KnownEmpty(group), "KnownEmpty also sets the timer of the ticket")
 		require.Len(t, tracker.Scheduled(10), 1)
 		time.Sleep(time.Second)
 		require.True(t, woken(ticket))
@@ -93,8 +93,8 @@ func TestKnownEmptyEndsAtItsMaxAge(t *testing.T) {
 	})
 }
 
-// A probe that takes what became ready leaves the target known to be empty.
-func TestKnownEmptyAfterWhatBecameReadyWasTaken(t *testing.T) {
+// If a probe takes messages from all partitions that became ready, the target is known to be empty again.
+func TestKnownEmptyAfterAllReadyPartitionsWereTaken(t *testing.T) {
 	t.Parallel()
 	ready := func(partitions ...int64) (list []queue.Ready) {
 		for _, p := range partitions {
@@ -111,17 +111,17 @@ func TestKnownEmptyAfterWhatBecameReadyWasTaken(t *testing.T) {
 		taken                 []int64
 		empty                 bool
 	}{
-		"it takes all":                        {ready(2), nil, nil, []int64{2}, true},
-		"it takes two":                        {ready(2, 3), nil, nil, []int64{2, 3}, true},
-		"it takes one of two":                 {ready(2, 3), nil, nil, []int64{2}, false},
-		"it takes another":                    {ready(2), nil, nil, []int64{3}, false},
-		"the same is ready again meanwhile":   {ready(2), ready(2), nil, []int64{2}, false},
-		"another is ready meanwhile":          {ready(2), ready(3), nil, []int64{2}, false},
-		"messages are left":                   {ready(2), nil, ready(2), []int64{2}, false},
-		"it is ready later":                   {ready(2), nil, []queue.Ready{{Group: 1, Partition: 2, In: time.Second}}, []int64{2}, true},
-		"another is ready later, meanwhile":   {ready(2), []queue.Ready{{Group: 1, Partition: 3, In: time.Second}}, nil, []int64{2}, true},
-		"an unknown partition was ready":      {ready(0), nil, nil, []int64{2}, false},
-		"more partitions than are remembered": {ready(many...), nil, nil, many, false},
+		"it takes the only partition":            {ready(2), nil, nil, []int64{2}, true},
+		"it takes two":                           {ready(2, 3), nil, nil, []int64{2, 3}, true},
+		"it takes one of two":                    {ready(2, 3), nil, nil, []int64{2}, false},
+		"it takes another partition":             {ready(2), nil, nil, []int64{3}, false},
+		"the partition is ready again meanwhile": {ready(2), ready(2), nil, []int64{2}, false},
+		"another partition is ready meanwhile":   {ready(2), ready(3), nil, []int64{2}, false},
+		"messages are left":                      {ready(2), nil, ready(2), []int64{2}, false},
+		"the partition is ready later":           {ready(2), nil, []queue.Ready{{Group: 1, Partition: 2, In: time.Second}}, []int64{2}, true},
+		"another partition will be ready later":  {ready(2), []queue.Ready{{Group: 1, Partition: 3, In: time.Second}}, nil, []int64{2}, true},
+		"an unknown partition was ready":         {ready(0), nil, nil, []int64{2}, false},
+		"more partitions than are remembered":    {ready(many...), nil, nil, many, false},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -139,14 +139,15 @@ func TestKnownEmptyAfterWhatBecameReadyWasTaken(t *testing.T) {
 				require.Equal(t, c.empty, tracker.KnownEmpty(group))
 				time.Sleep(time.Second)
 				later := c.after != nil || c.during != nil
-				require.Equal(t, c.empty && !later, tracker.KnownEmpty(group), "the instant came")
+				require.Equal(t, c.empty && !later, tracker.KnownEmpty(group), "a partition is due now")
 			})
 		})
 	}
 }
 
-// A push to a paused target wakes nobody. The resync of the resume does, also if it comes during the probe.
-func TestAPausedTargetIsWokenByAResyncAlone(t *testing.T) {
+// A push to a paused target wakes no ticket. The resync at the end of the pause wakes the tickets, also if it happens during the
+// probe.
+func TestOnlyAResyncWakesAPausedTarget(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		tracker := newTracker(t)

@@ -39,7 +39,7 @@ func config() sqlwait.Config {
 // waiter waits for the group with the id 1.
 var waiter = queue.SQLWaiter{Queue: "orders", Group: "g", Channel: "belfry_1"}
 
-// announcer does what the dispatcher does with events.
+// announcer passes events to the tracker, as the dispatcher does.
 type announcer struct {
 	events.Nop
 	tracker *readiness.Tracker
@@ -65,7 +65,7 @@ type harness struct {
 	logs     *observer.ObservedLogs
 }
 
-// run starts a Watcher inside a bubble. It ends with the test.
+// run starts a Watcher inside a synctest bubble. The Watcher ends with the test.
 func run(t *testing.T, store *fakeStore) *harness {
 	t.Helper()
 	core, logs := observer.New(zap.InfoLevel)
@@ -87,14 +87,14 @@ func run(t *testing.T, store *fakeStore) *harness {
 	return b
 }
 
-// await announces the waiter, and returns once nothing moves any more.
+// await announces the waiter, and returns when all goroutines are blocked.
 func (b *harness) await() {
 	b.t.Helper()
 	b.bus.SQLWaiter(waiter)
 	synctest.Wait()
 }
 
-// notified returns how many notifications were sent, once nothing moves.
+// notified waits until all goroutines are blocked, and returns how many notifications were sent.
 func (b *harness) notified() int {
 	b.t.Helper()
 	synctest.Wait()
@@ -122,10 +122,10 @@ func (b *harness) value(name string) float64 {
 	return 0
 }
 
-// fakeStore keeps one message for each group. The hooks run before the store does what it was asked,
-// outside its lock. An error of a hook is the answer.
+// fakeStore keeps one message for each group. The hooks run without the lock, before the call has an effect. If a hook returns an
+// error, the call returns it.
 type fakeStore struct {
-	// resolve replaces the answer to Find. A group is registered if it has an id.
+	// resolve replaces the answer of Find. A group is registered if its id is not 0.
 	resolve     func(req *queue.PopRequest) (queue.Target, bool, error)
 	onPreflight func() error
 	// onFound may change the results of a preflight.
@@ -148,7 +148,7 @@ type notification struct {
 	at      time.Time
 }
 
-// put adds a message to partition 1 of the group that is poppable in a while.
+// put adds a message to partition 1 of the group. It becomes poppable after in.
 func (f *fakeStore) put(group int64, in time.Duration) {
 	f.mu.Lock()
 	defer f.mu.Unlock()

@@ -12,23 +12,23 @@ import (
 )
 
 const (
-	// probeWant is the most due partitions that a probe lists.
+	// probeWant is the maximum number of due partitions that a probe lists.
 	probeWant = 200
 	// probeTimeout bounds the preflight of a probe.
 	probeTimeout = 5 * time.Second
 )
 
-// probeResult is what a probe saw.
+// probeResult is the result of a probe.
 type probeResult int
 
 const (
 	probeEmpty   probeResult = iota // nothing is poppable until the ticket wakes
 	probeUnknown                    // the probe must be repeated soon
-	probeReady                      // a pop finds something, unless another transaction holds it
+	probeReady                      // a pop finds a message, unless another transaction holds the cursor
 )
 
-// probe probes once, after it took the ticket of the target. It returns the ticket in every case.
-// held: if the probe sees something, the waiters may not be notified yet.
+// probe takes the ticket of the target and then probes once. probe always returns a ticket. held means that the waiters must not
+// be notified yet, even if the probe finds messages.
 func (w *Watcher) probe(ctx context.Context, waiter queue.SQLWaiter, held bool) (*readiness.Ticket, probeResult) {
 	select {
 	case w.probing <- struct{}{}:
@@ -64,11 +64,11 @@ func (w *Watcher) probe(ctx context.Context, waiter queue.SQLWaiter, held bool) 
 	return ticket, result
 }
 
-// probeAndSettle probes and settles drained cursors, until a probe sees no new ones. No push
-// announces a message in a drained cursor, because the cursor is still marked ready.
+// probeAndSettle probes and settles drained cursors, until a probe finds no further drained cursors. This is necessary, because
+// no push to a cursor that is marked ready is announced.
 //
-// If the waiters may not be notified yet, it settles the cursors with messages as well. A cursor may
-// seem to have messages although none is poppable: the log has gaps, and a failed message rests.
+// If held is true, it settles the cursors with messages too. Such a cursor may have no poppable message, because the log has gaps
+// or a failed message waits for its retry.
 func (w *Watcher) probeAndSettle(ctx context.Context, req *queue.PopRequest, target queue.Target, held bool) (probeResult, error) {
 	settled := map[int64]bool{}
 	for {
@@ -108,8 +108,7 @@ func (w *Watcher) probeFailed(ctx context.Context, waiter queue.SQLWaiter, err e
 	return probeUnknown
 }
 
-// duePartitions are the partitions that are marked ready: drained ones, as SQL consumers leave them,
-// and ones with messages.
+// duePartitions are the partitions that are marked ready. drained have no messages left by SQL consumers. filled have messages.
 type duePartitions struct{ drained, filled []int64 }
 
 // preflight probes the target as belfry.pop does.

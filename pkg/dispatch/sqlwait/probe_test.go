@@ -49,11 +49,11 @@ func TestDrainedCursorIsSettledOnlyIfTheNotificationMustWait(t *testing.T) {
 		require.Empty(t, store.settled)
 		b.await()
 		require.Equal(t, 1, b.notified())
-		require.Equal(t, []int64{7, 1}, store.settled, "a cursor that seems filled may have only gaps")
+		require.Equal(t, []int64{7, 1}, store.settled, "a cursor that seems to have messages may have only gaps")
 	})
 }
 
-// They are more than one probe lists.
+// There are more drained cursors than one probe lists.
 func TestAllDrainedCursorsAreSettledBeforeTheWait(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -74,8 +74,7 @@ func TestAllDrainedCursorsAreSettledBeforeTheWait(t *testing.T) {
 	})
 }
 
-// A window that is open while the cursor is due holds back the messages, and nothing announces its
-// end.
+// If a window is open although the cursor is due, the messages must wait, and nothing announces the end of the window.
 func TestEndOfAWindowNotifies(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -91,7 +90,7 @@ func TestEndOfAWindowNotifies(t *testing.T) {
 	})
 }
 
-// In a busy group each commit of other consumers is announced.
+// In a busy group, each commit of another consumer is announced.
 func TestBusyGroupIsProbedAtAPace(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -108,7 +107,7 @@ func TestBusyGroupIsProbedAtAPace(t *testing.T) {
 	})
 }
 
-// Loops that wake together leave connections to others.
+// Loops that wake together probe one after the other, so that they use only one connection.
 func TestOneProbeAtATime(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -132,7 +131,7 @@ func TestOneProbeAtATime(t *testing.T) {
 	})
 }
 
-// The database cannot hold the name.
+// The database cannot hold the name, so the queue never exists.
 func TestInvalidNameIsProbedOnce(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -147,7 +146,7 @@ func TestInvalidNameIsProbedOnce(t *testing.T) {
 	})
 }
 
-// Another transaction holds the cursor.
+// Another transaction holds the cursor, so Settle does not change it.
 func TestCursorThatCannotBeSettledIsProbedAgain(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {

@@ -16,13 +16,13 @@ import (
 	"github.com/belfry-mq/belfry/pkg/queue"
 )
 
-// Store is what a Watcher needs of the database.
+// Store has the calls of the database that a Watcher needs.
 type Store interface {
-	// Find returns what a pop claims from, and registers nothing. ok is false if the queue or
-	// partition does not exist, registered is false if the group does not.
+	// Find returns the target of a pop, and registers nothing. ok is false if the queue or partition does not exist. registered is
+	// false if the group does not exist.
 	Find(ctx context.Context, req *queue.PopRequest) (target queue.Target, registered, ok bool, err error)
-	// Forget drops a resolved target that is gone.
-	Forget(req *queue.PopRequest, gone queue.Target)
+	// Forget drops a resolved target that does not exist any more.
+	Forget(req *queue.PopRequest, deleted queue.Target)
 	// Preflight probes targets with one read-only query.
 	Preflight(ctx context.Context, probes []queue.Probe, limit time.Duration) ([]queue.ProbeResult, error)
 	// Settle clears the ready mark of drained cursors of a group.
@@ -33,26 +33,26 @@ type Store interface {
 
 // Config are the delays of a Watcher.
 type Config struct {
-	// Fallback is the delay after which a channel is notified in any case.
+	// Fallback is the delay after which the Watcher notifies a channel even if no probe found messages.
 	Fallback backoff.Policy
-	// Backoff is the delay between probes that failed, or that were made while the listener is not
-	// proven. It is also the delay between failed notifications.
+	// Backoff is the delay after a failed probe, or between probes while the listener is not proven. It is also the delay between
+	// failed notifications.
 	Backoff backoff.Policy
 }
 
-// Deps are what a Watcher works with.
+// Deps are the dependencies of a Watcher.
 type Deps struct {
 	Store Store
-	// Readiness is shared with the dispatcher, which announces to it.
+	// Readiness is shared with the dispatcher, which announces ready partitions to it.
 	Readiness *readiness.Tracker
-	Events    *events.Bus // bring the SQL waiters
+	Events    *events.Bus // announce the SQL waiters
 	// Proven reports whether the notifications of other instances arrive.
 	Proven     func() bool
 	Registerer prometheus.Registerer
 	Log        *zap.Logger
 }
 
-// warnGap is the least time between two warnings, over all channels.
+// warnGap is the minimum time between two warnings of all channels together.
 const warnGap = time.Second
 
 // Watcher watches for the SQL waiters of all channels. It is safe for concurrent use.
@@ -63,12 +63,11 @@ type Watcher struct {
 	notified prometheus.Counter
 
 	waiters *waiterSet
-	// announceAgain holds one value if all waiters are to announce themselves again.
+	// announceAgain holds one value if all waiters must be asked to announce themselves again.
 	announceAgain chan struct{}
 	// refused: a channel was refused, and all waiters will be asked to announce themselves again.
 	refused atomic.Bool
-	// probing is held during a probe, so that many loops that wake together leave connections to
-	// others.
+	// probing holds one value during a probe, so that loops that wake together use only one connection.
 	probing chan struct{}
 
 	// warned is when the latest warning was logged, in nanoseconds since 1970.
@@ -136,7 +135,7 @@ func (w *Watcher) runAnnounceAgain(ctx context.Context) {
 	}
 }
 
-// notify sends a notification. It blocks and retries until one was sent, or ctx ends.
+// notify sends a notification. It blocks and retries until a notification was sent, or ctx ends.
 func (w *Watcher) notify(ctx context.Context, channel string) {
 	for failures := 1; ; failures++ {
 		err := w.Store.Tell(ctx, channel)
@@ -160,10 +159,10 @@ func (w *Watcher) mayWarn() bool {
 }
 
 const (
-	// wakeInterval and wakeBurst are the pace of the probes that wakes cause, within one wait.
+	// wakeInterval and wakeBurst limit the pace of the probes that wakes cause within one wait.
 	wakeInterval, wakeBurst = 25 * time.Millisecond, 2
-	// firstRepeatDelay is the delay of a second notification without an announcement since the first.
-	// A wake or a settle of the store may have locked the messages for a moment.
+	// firstRepeatDelay is the delay of the second notification if nothing was announced since the first. It is short, because a
+	// wake or a settle of the store may have locked the cursor only for a moment.
 	firstRepeatDelay = 5 * time.Millisecond
 )
 
@@ -173,16 +172,16 @@ type waiterLoop struct {
 	// announced holds one value if a waiter announced itself since the last notification.
 	announced chan struct{}
 
-	// The goroutine of the loop owns the rest. sinceNotified is the ticket of the probe that led to
-	// the last notification. It wakes if something was announced since.
+	// Only the goroutine of the loop uses the fields below. sinceNotified is the ticket of the probe that led to the last
+	// notification. It has woken if something was announced since that probe.
 	sinceNotified *readiness.Ticket
 	notifiedAt    time.Time
-	// repeats counts the notifications in a row without an announcement in between.
+	// repeats counts the consecutive notifications without an announcement in between.
 	repeats int
 }
 
-// runLoop notifies the channel each time after a waiter announced itself. It returns when ctx ends,
-// or when no waiter announced itself for dispatch.fallback_interval.
+// runLoop notifies the channel once for each announcement of a waiter. It returns when ctx ends, or when no waiter announced
+// itself for dispatch.fallback_interval.
 func (w *Watcher) runLoop(ctx context.Context, l *waiterLoop) {
 	defer l.closeTicket()
 	for {
@@ -200,7 +199,7 @@ func (w *Watcher) runLoop(ctx context.Context, l *waiterLoop) {
 		}
 		l.notifiedAt = time.Now()
 		select {
-		case <-l.announced: // this waiter listens already and hears the notification
+		case <-l.announced: // a waiter that has announced itself listens already, and receives the notification
 		default:
 		}
 		w.notify(ctx, l.waiter.Channel)
@@ -227,9 +226,8 @@ func (l *waiterLoop) readySinceNotified() bool {
 	}
 }
 
-// nextNotification returns the earliest instant of the next notification. If nothing was announced
-// since the last one, a consumer may hold the messages in an open transaction. Then each
-// notification is later than the one before.
+// nextNotification returns the earliest instant of the next notification. If nothing was announced since the last notification, a
+// consumer may hold the messages in an open transaction. Then the delay grows with each notification.
 func (w *Watcher) nextNotification(l *waiterLoop) time.Time {
 	if l.readySinceNotified() {
 		l.repeats = 0
@@ -240,8 +238,7 @@ func (w *Watcher) nextNotification(l *waiterLoop) time.Time {
 	return l.notifiedAt.Add(delay.Delay(l.repeats, rand.Float64()))
 }
 
-// waitForReady blocks until the waiters of the channel are to be notified. It returns false if ctx
-// ended.
+// waitForReady blocks until the waiters of the channel must be notified. It returns false if ctx ended.
 func (w *Watcher) waitForReady(ctx context.Context, l *waiterLoop) bool {
 	deadline := time.Now().Add(w.cfg.Fallback.Delay(1, rand.Float64()))
 	notBefore := w.nextNotification(l)
@@ -282,7 +279,7 @@ func (w *Watcher) waitForReady(ctx context.Context, l *waiterLoop) bool {
 				return false
 			}
 		case !time.Now().Before(deadline):
-			return true // the waiters pop and see for themselves
+			return true // the fallback interval is over, so the waiters must pop to check
 		}
 	}
 }
@@ -294,7 +291,7 @@ const maxChannels = 10_000
 type waiterSet struct {
 	mu sync.Mutex
 	m  map[string]*waiterLoop
-	// fresh are the loops that do not run yet. It has room for all loops.
+	// fresh has the loops that do not run yet. It has room for all loops.
 	fresh chan *waiterLoop
 }
 
@@ -319,7 +316,7 @@ func (s *waiterSet) add(waiter queue.SQLWaiter) bool {
 	return true
 }
 
-// setSignal sends a value, unless one is pending.
+// setSignal sends a value. It does nothing if a value is pending.
 func setSignal(c chan struct{}) {
 	select {
 	case c <- struct{}{}:

@@ -22,17 +22,17 @@ func TestReadyNotifiesTheWaiterOnce(t *testing.T) {
 		b.await()
 		time.Sleep(time.Minute)
 		require.Zero(t, b.notified())
-		require.Equal(t, 1, b.store.probes(), "waiting costs nothing")
+		require.Equal(t, 1, b.store.probes(), "a waiting session causes no further probe")
 		b.ready(1, 1)
 		synctest.Wait()
 		require.Equal(t, []notification{{waiter.Channel, time.Now()}}, b.store.notifications(), "at once")
 		b.ready(1, 1)
-		require.Equal(t, 1, b.notified(), "once")
+		require.Equal(t, 1, b.notified(), "only once")
 		require.InDelta(t, 1, b.value("belfry_dispatch_sql_told_total"), 0)
 	})
 }
 
-// The message was committed after the pop of the waiter and before its announcement.
+// The message was committed after the pop of the waiter and before the announcement of the waiter.
 func TestMessageBeforeTheAnnouncementOfTheWaiterIsSeen(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -102,14 +102,14 @@ func TestMessagesHeldByAConsumerAreNotifiedWithGrowingDelays(t *testing.T) {
 		require.Equal(t, before+1, b.notified(), "an announcement is notified at once")
 		b.await()
 		b.bus.Ready([]queue.Ready{{Group: 1, Partition: 1}}, events.Peer)
-		require.Equal(t, before+2, b.notified(), "also the end of the transaction")
+		require.Equal(t, before+2, b.notified(), "the end of the transaction is notified at once")
 		b.bus.Ready([]queue.Ready{{Group: 1, Partition: 1}}, events.Peer)
 		b.await()
-		require.Equal(t, before+3, b.notified(), "also if it came before the waiter")
+		require.Equal(t, before+3, b.notified(), "an announcement before the waiter is notified at once")
 		b.await()
 		require.Equal(t, before+3, b.notified())
 		time.Sleep(pollInterval)
-		require.Equal(t, before+4, b.notified(), "then the delays start again")
+		require.Equal(t, before+4, b.notified(), "the next delay is the shortest delay again")
 	})
 }
 
@@ -166,7 +166,7 @@ func TestCreationOfTheQueueNotifies(t *testing.T) {
 		b := run(t, store)
 		b.await()
 		b.bus.Created("", "", events.Peer)
-		require.Zero(t, b.notified(), "it was another queue")
+		require.Zero(t, b.notified(), "another queue was created")
 		there.Store(true)
 		b.bus.Created("orders", "", events.Here)
 		require.Equal(t, 1, b.notified(), "a pop registers the group")
@@ -178,8 +178,7 @@ func TestCreationOfTheQueueNotifies(t *testing.T) {
 	})
 }
 
-// The queue is created after Find and before the ticket is taken, so its announcement wakes no
-// ticket.
+// The queue is created after Find and before the ticket is taken, so the announcement of the creation wakes no ticket.
 func TestCreationDuringTheProbeIsNotLost(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -212,7 +211,7 @@ func TestGroupThatIsGoneIsResolvedAgain(t *testing.T) {
 	})
 }
 
-// Commits of other instances are then not announced.
+// While the listener is not proven, commits of other instances are not announced.
 func TestProbesContinueWhileTheListenerIsNotProven(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {

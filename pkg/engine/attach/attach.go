@@ -33,22 +33,23 @@ const (
 	PayloadChanges = "changes"
 )
 
-// MaxFailures is the number of failures that are kept for an attachment: the latest ones.
+// MaxFailures is the maximum number of recorded failures of an attachment. Older failures are
+// deleted.
 const MaxFailures = 100
 
 // Request describes an attachment.
 type Request struct {
 	// Table is written as in SQL: schema.table, with double quotes where SQL needs them.
 	Table, Queue string
-	// Events holds insert, update or delete; empty: all three.
+	// Events holds insert, update or delete. Empty means all three.
 	Events []string
 	// Key and Columns hold names of columns, without quotes.
 	Key, Columns []string
-	// Condition is an SQL expression; empty: every row.
+	// Condition is an SQL expression. Empty means every row.
 	Condition string
-	// Payload is PayloadRow or PayloadChanges; empty: PayloadRow.
+	// Payload is PayloadRow or PayloadChanges. Empty means PayloadRow.
 	Payload string
-	// Strict fails the statement when its messages cannot be written.
+	// Strict makes a statement on the table fail when its messages cannot be written.
 	Strict bool
 }
 
@@ -83,29 +84,29 @@ type Attachment struct {
 	Strict     bool
 	AttachedBy string
 	AttachedAt time.Time
-	// Triggers counts the enabled triggers, without the row-level trigger of a partitioned
-	// table. It is one less when that trigger is missing. When it is less than the number
-	// of Events, the table must be attached again.
+	// Triggers is the number of enabled statement-level triggers, minus one if a partitioned table
+	// lacks its row-level trigger. If Triggers is less than the number of Events, attach the table
+	// again.
 	Triggers int64
-	// Failures counts the recorded statements whose messages were dropped, MaxFailures at
-	// most.
+	// Failures is the number of recorded statements whose messages were dropped, at most
+	// MaxFailures.
 	Failures     int64
 	LastFailedAt time.Time
 	LastFailure  string
 }
 
-// Client attaches and detaches over one connection. Each call is one transaction. It is
-// not safe for concurrent use.
+// Client attaches and detaches tables over one connection. Each call is one transaction. A Client
+// is not safe for concurrent use.
 type Client struct{ conn *pgx.Conn }
 
-// Open connects to the database at url. Its errors never contain the password.
+// Open connects to the database at url. The errors of Open never contain the password.
 func Open(ctx context.Context, url string) (*Client, error) {
 	config, err := postgres.ParseURL(url)
 	if err != nil {
 		return nil, fmt.Errorf("reading %s: %w", postgres.DirectKeys, err)
 	}
 	config.RuntimeParams["client_encoding"] = "UTF8"             // a database may set another default
-	config.DefaultQueryExecMode = pgx.QueryExecModeCacheDescribe // prepared statements do not survive every pooler
+	config.DefaultQueryExecMode = pgx.QueryExecModeCacheDescribe // some poolers lose prepared statements
 	conn, err := postgres.Connect(ctx, config, postgres.DirectKeys)
 	if err != nil {
 		return nil, err
@@ -131,9 +132,9 @@ func (c *Client) SQL(ctx context.Context, r *Request) (text string, err error) {
 	return "BEGIN;\n" + text + "COMMIT;\n", explain(r.doing(), err)
 }
 
-// Detach drops the triggers of a table for a queue and returns the queue. With an empty
-// name it drops all triggers of attachments, also unrecorded ones, and returns all queues.
-// It blocks until transactions that use the table have ended.
+// Detach drops the triggers of a table for a queue and returns the queue. With an empty queueName,
+// Detach drops the triggers of all attachments of the table, including triggers without a record,
+// and returns all their queues. It blocks until transactions that use the table have ended.
 func (c *Client) Detach(ctx context.Context, table, queueName string) ([]string, error) {
 	return c.strings(ctx, "detaching table "+table, sqlDetach, table, zeronull.Text(queueName))
 }
@@ -144,7 +145,7 @@ func (c *Client) RoleSQL(ctx context.Context) ([]string, error) {
 	return c.strings(ctx, "listing the grants", sqlRoles)
 }
 
-// strings runs a query that returns texts. doing describes it in errors.
+// strings runs a query that returns texts. doing describes the query in errors.
 func (c *Client) strings(ctx context.Context, doing, query string, args ...any) ([]string, error) {
 	rows, _ := c.conn.Query(ctx, query, args...)
 	list, err := pgx.CollectRows(rows, pgx.RowTo[string]) // also returns the error of Query
@@ -162,11 +163,11 @@ func (c *Client) List(ctx context.Context) ([]Attachment, error) {
 	return list, explain("listing attachments", err)
 }
 
-// missingRight matches the errors of Postgres for a role without rights on the schema. Such
-// a role cannot run the functions of Belfry, which have better error texts.
+// missingRight matches the errors of Postgres for a role without rights on the schema. The
+// functions of Belfry have better error texts, but such a role cannot run them.
 var missingRight = regexp.MustCompile(`^permission denied for (schema belfry|(view|table) attachments?(_failure)?)$`)
 
-// explain wraps an error with the detail and hint of Postgres and with advice.
+// explain adds the detail and the hint of Postgres, and advice, to an error.
 func explain(doing string, err error) error {
 	if err == nil {
 		return nil
@@ -194,12 +195,13 @@ func explain(doing string, err error) error {
 // Lister lists attachments for the server. It is safe for concurrent use.
 type Lister struct{ pool *postgres.Pool }
 
-// NewLister returns a Lister on pool. Its role owns the schema or is an admin, so it sees every
-// attachment.
+// NewLister returns a Lister on pool. The Lister sees every attachment only if the role of pool
+// owns the schema or is an admin.
 func NewLister(pool *postgres.Pool) *Lister { return &Lister{pool} }
 
 // List returns up to limit attachments with an ID above after, in the order in which they were made.
-// allowed are patterns of names of queues, as in belfry.matches. Nil: all. Errors: CodeUnavailable.
+// allowed holds patterns of queue names (belfry.matches). Nil allows all queues. Errors:
+// CodeUnavailable.
 func (l *Lister) List(ctx context.Context, allowed []string, after, limit int64) ([]Attachment, error) {
 	list, err := postgres.Collect(ctx, l.pool, sqlAttachments, readAttachment, after, limit, postgres.LikePatterns(allowed))
 	return list, postgres.Wrapf(err, "listing the attached tables")

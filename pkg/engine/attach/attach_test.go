@@ -87,7 +87,7 @@ func TestStatementsWithManyRowsSendAMessageForEachRow(t *testing.T) {
 	require.Equal(t, []string{row("insert", "20")}, p.sent(), "a rolled back change sends no message")
 }
 
-// A row that moves from one partition to another is one update.
+// A row that moves from one partition to another causes one update message.
 func TestChangesOfPartitionedTablesSendMessages(t *testing.T) {
 	p := newFixture(t)
 	p.exec(`CREATE TABLE t (id int, v text) PARTITION BY LIST (v);
@@ -209,7 +209,7 @@ func TestThePrintedSQLIsWhatAttachRuns(t *testing.T) {
 	require.Equal(t, printed, attached)
 }
 
-// The pages of the server have each attachment once, with its failures. Patterns limit them to some queues.
+// The lists of the server contain each attachment once, with its failures. Patterns select queues.
 func TestTheServerListsAttachments(t *testing.T) {
 	p := newFixture(t)
 	p.exec(`CREATE TABLE t (id int); CREATE TABLE "a b" (id int); ALTER TABLE belfry.inbox ADD CONSTRAINT broken CHECK (queue NOT LIKE 'bad%')`)

@@ -22,7 +22,7 @@ func (p *fixture) client(name string) string {
 	return role
 }
 
-// give runs one of the four functions that change grants, for a role by its quoted name.
+// give runs one of the four functions that change grants. role is a quoted name.
 func (p *fixture) give(function, role string, patterns ...string) {
 	p.t.Helper()
 	p.exec(fmt.Sprintf(`SELECT belfry.%s('%s', '%s')`, function, strings.Trim(role, `"`), strings.Join(patterns, `', '`)))
@@ -45,14 +45,15 @@ func (p *fixture) other() *fixture {
 	return &fixture{t: p.t, conn: conn}
 }
 
-// pop takes a message of q.a for a group in the calling session, and returns the lease.
+// pop pops a message of q.a for a group, and returns the lease.
 func (p *fixture) pop(group string) (lease string) {
 	p.t.Helper()
 	require.NoError(p.t, p.conn.QueryRow(p.t.Context(), `SELECT lease::text FROM belfry.pop('q.a', $1)`, group).Scan(&lease))
 	return lease
 }
 
-// Every way to push and to consume, for a role without a grant, with one, and for an admin.
+// The test runs every function that pushes or consumes: for a role without a grant, for a role with
+// a grant, and for an admin.
 func TestGrantsCoverEveryFunction(t *testing.T) {
 	p := newFixture(t)
 	client, admin := p.client("client"), p.role("admin")
@@ -86,7 +87,7 @@ func TestGrantsCoverEveryFunction(t *testing.T) {
 		every(consume, "42501")
 		got := p.refused(`SELECT belfry.pop('no such queue', 'g')`)
 		want := p.refused(`SELECT belfry.pop('q.a', 'g')`)
-		require.Equal(t, strings.ReplaceAll(want.Message, "q.a", "no such queue"), got.Message, "it does not say whether the queue exists")
+		require.Equal(t, strings.ReplaceAll(want.Message, "q.a", "no such queue"), got.Message, "the error does not reveal whether the queue exists")
 		require.Contains(t, want.Hint, `belfry.grant_consume('`+strings.Trim(client, `"`)+`', 'q.a', 'g')`)
 		require.Contains(t, p.refused(produce[0]).Hint, `belfry.grant_push('`+strings.Trim(client, `"`)+`', 'q.a')`)
 	})
@@ -105,7 +106,7 @@ func TestGrantsCoverEveryFunction(t *testing.T) {
 	})
 }
 
-// A lease of a foreign group has the error of a lease that never existed.
+// For a lease of a foreign group, the error is the same as for a lease that never existed.
 func TestALeaseOfAForeignGroupIsUnknown(t *testing.T) {
 	p := newFixture(t)
 	mine, other := p.client("mine"), p.client("other")
@@ -127,8 +128,8 @@ func TestALeaseOfAForeignGroupIsUnknown(t *testing.T) {
 	})
 }
 
-// No statement and no setting of a producer avoids the check, and nothing of a refused statement
-// is stored.
+// No statement and no setting of a producer avoids the check of grants. A refused statement stores
+// no row.
 func TestARefusedStatementStoresNothing(t *testing.T) {
 	p := newFixture(t)
 	client := p.client("client")
@@ -164,8 +165,8 @@ func TestARefusedStatementStoresNothing(t *testing.T) {
 	require.NotContains(t, strings.Join(sent, " "), "foreign")
 }
 
-// A grant to a group role holds for its members. A revoked one ends at the next statement, and
-// revoking the last grant lets nobody in.
+// A grant to a group role is valid for its members. A revoked grant ends at the next statement.
+// After the last grant is revoked, every role is still refused.
 func TestAGrantHoldsForMembersUntilItIsRevoked(t *testing.T) {
 	p := newFixture(t)
 	team, member := p.role("team"), p.client("member")
@@ -194,7 +195,7 @@ func TestAGrantHoldsForMembersUntilItIsRevoked(t *testing.T) {
 	other.exec(`BEGIN; ` + push)
 	p.give("revoke_push", team, "q.a")
 	p.give("revoke_consume", team, "q.a")
-	require.Equal(t, "42501", other.refused(push).Code, "inside of an open transaction too")
+	require.Equal(t, "42501", other.refused(push).Code, "a grant also ends within an open transaction")
 	other.exec(`ROLLBACK`)
 	require.Equal(t, "42501", other.refused(pop).Code)
 	p.exec(`SELECT belfry.grant_push('belfry_producer', '*'), belfry.grant_consume('belfry_consumer', '*')`)
@@ -204,7 +205,7 @@ func TestAGrantHoldsForMembersUntilItIsRevoked(t *testing.T) {
 	p.exec(`RESET SESSION AUTHORIZATION`)
 }
 
-// Each change of a grant is a row of the audit, and a change that fails is not.
+// Each change of a grant writes an audit row. A failed change writes none.
 func TestChangesOfGrantsAreAudited(t *testing.T) {
 	p := newFixture(t)
 	role := p.client("client")
@@ -216,7 +217,7 @@ func TestChangesOfGrantsAreAudited(t *testing.T) {
 		parameters ->> 'role' = $1, parameters ->> 'queue', parameters ->> 'consumerGroup', result), ', ' ORDER BY at) FROM belfry.audit`, strings.Trim(role, `"`)))
 }
 
-// In a pattern only * has a meaning. The grants of a token match like the grants in SQL.
+// In a pattern only * has a special meaning. The grants of a token match like the grants in SQL.
 func TestAPatternIsLiteralExceptForStars(t *testing.T) {
 	p := newFixture(t)
 	for _, c := range []struct {
@@ -252,7 +253,8 @@ func TestAPatternIsLiteralExceptForStars(t *testing.T) {
 	}
 }
 
-// The messages of an attached table are checked as its owner. The role that writes does not matter.
+// The messages of an attached table need the grants of the table's owner. The grants of the writing
+// role do not count.
 func TestAnAttachedTableNeedsTheGrantOfItsOwner(t *testing.T) {
 	p := newFixture(t)
 	owner, writer := p.client("owner"), p.role("writer")
@@ -270,7 +272,7 @@ func TestAnAttachedTableNeedsTheGrantOfItsOwner(t *testing.T) {
 	p.as(writer, func() { require.Contains(t, p.refused(`INSERT INTO t VALUES (1)`).Message, strings.Trim(owner, `"`)) })
 }
 
-// The first grant to push waits for open transactions that have pushed, for a few seconds only.
+// The first grant to push waits only a few seconds for open transactions that have pushed.
 func TestTheFirstGrantGivesUpOnALongTransaction(t *testing.T) {
 	p := newFixture(t)
 	p.exec(`ALTER FUNCTION belfry.change_grant SET lock_timeout = '10ms'`)

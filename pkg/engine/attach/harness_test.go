@@ -29,7 +29,7 @@ func newFixture(t *testing.T) *fixture {
 	return fixtureOn(t, enginetest.Database(t))
 }
 
-// hardenedFixture is newFixture in a database whose new functions nobody but their owner may execute.
+// hardenedFixture returns a fixture in a database where only the owner may execute a new function.
 func hardenedFixture(t *testing.T) *fixture {
 	t.Helper()
 	t.Parallel()
@@ -89,7 +89,7 @@ func (p *fixture) list() []attach.Attachment {
 	return list
 }
 
-// role creates a role with a name unique to the test: roles belong to the whole cluster.
+// role creates a role. Its name is unique to the test, because roles belong to the whole cluster.
 func (p *fixture) role(name string) string {
 	p.t.Helper()
 	name += "_of_" + p.conn.Config().Database

@@ -15,8 +15,8 @@ import (
 	"github.com/belfry-mq/belfry/test/enginetest"
 )
 
-// layouts are tables with the same columns id, grp, a, b, c, d and g but different row
-// layouts. Their ids are unique.
+// layouts are tables with the columns id, grp, a, b, c, d and g in different row layouts. Their ids
+// are unique.
 var layouts = map[string]string{
 	"plain": `CREATE TABLE t (gone int, id bigint PRIMARY KEY, grp int NOT NULL, gone2 text, a text, b numeric, c jsonb, d timestamptz,
 		g text GENERATED ALWAYS AS (grp || '/' || a) STORED); ALTER TABLE t DROP COLUMN gone; ALTER TABLE t DROP COLUMN gone2`,
@@ -41,7 +41,7 @@ const virtual = `CREATE TABLE t (id bigint, grp int NOT NULL, a text, b numeric,
 		day date GENERATED ALWAYS AS ('2026-01-01 12:00'::timestamp + grp * interval '1 day'), PRIMARY KEY (id, grp)) PARTITION BY LIST (grp);
 	CREATE TABLE t_0 PARTITION OF t FOR VALUES IN (0); CREATE TABLE t_1 PARTITION OF t DEFAULT`
 
-// Random changes of a table: a replica built only from the messages equals the table.
+// After random changes of a table, a replica that is built only from the messages equals the table.
 func TestMessagesRebuildTheTable(t *testing.T) {
 	all := maps.Clone(layouts)
 	if newFixture(t).version() >= 180000 {
@@ -93,8 +93,8 @@ func TestAVirtualColumnCanUseTableoid(t *testing.T) {
 	}, p.sent())
 }
 
-// The meaning of an expression does not depend on the session. The default collation of a
-// type needs no right to its schema.
+// The result of a virtual column does not depend on settings of the session. The default collation
+// of a type needs no right to the schema of the collation.
 func TestAVirtualColumnIsTheSameInEverySession(t *testing.T) {
 	p := newFixture(t)
 	if p.version() < 180000 {
@@ -122,7 +122,7 @@ type replicator struct {
 	// all is the replica from the queue with all changes in one partition. latest is the
 	// replica from the queue with one partition for each id. Both map ids to rows.
 	all, latest map[string]string
-	// since holds the statements since the replicas were read from the table.
+	// since holds the statements that ran after the replicas were read from the table.
 	since   []string
 	columns int
 }
@@ -138,7 +138,7 @@ func (c *replicator) table() map[string]string {
 	return all
 }
 
-// reload reads the replicas from the table, as is needed after a change of its columns.
+// reload reads the replicas from the table again. It is needed after a change of the columns.
 func (c *replicator) reload() { c.all, c.latest, c.since = c.table(), c.table(), nil }
 
 // change runs a random statement, which may fail.
@@ -158,7 +158,7 @@ func (c *replicator) change() {
 func (c *replicator) statement() string {
 	n := c.random.IntN
 	some := func() string { return fmt.Sprintf("id > %d AND id %% %d = %d", n(80)-20, 1+n(6), n(3)) }
-	values := func() string { // each id is in one partition only
+	values := func() string { // each id is in only one partition
 		return fmt.Sprintf(`SELECT i, %[1]d, CASE i %% 5 WHEN 0 THEN NULL ELSE 'a' || i END, i / 7.0, jsonb_build_object('i', i, 'é', '"\'),
 			'2026-01-01'::timestamptz + i * interval '1 s' FROM generate_series(%[2]d, %[3]d) AS i
 			WHERE NOT EXISTS (SELECT 1 FROM t WHERE t.id = i AND t.grp <> %[1]d)`, n(4), n(60), n(80))
@@ -209,7 +209,7 @@ func (c *replicator) statement() string {
 	}
 }
 
-// compare applies the messages to the replicas and compares these with the table.
+// compare applies the messages to the replicas and compares the replicas with the table.
 func (c *replicator) compare() {
 	c.t.Helper()
 	for _, line := range c.sent() {

@@ -10,6 +10,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/belfry-mq/belfry/pkg/engine/attach"
+	"github.com/belfry-mq/belfry/pkg/postgres"
 	"github.com/belfry-mq/belfry/pkg/postgres/migrate"
 	"github.com/belfry-mq/belfry/test/enginetest"
 	"github.com/belfry-mq/belfry/test/pgtest"
@@ -63,7 +64,8 @@ func TestEachRoleHasExactlyItsRights(t *testing.T) {
 	p.as(nobody, func() { require.Equal(t, "42501", p.refused(`SELECT belfry.pop('q', 'g')`).Code) })
 }
 
-// Each role can do its own work and not the work of another role, also in a hardened database.
+// Each role can do only its own work, not the work of another role. This also holds in a hardened
+// database.
 func TestEachRoleDoesOnlyItsOwnWork(t *testing.T) {
 	t.Parallel()
 	for name, fixture := range map[string]func(*testing.T) *fixture{"default": newFixture, "hardened": hardenedFixture} {
@@ -79,7 +81,7 @@ func doesOnlyItsOwnWork(t *testing.T, p *fixture) {
 	p.exec(`SELECT belfry.open_partitions('{q}', '{p}', 300, 3)`)
 	p.exec(`SELECT belfry.append(ARRAY[(SELECT id FROM belfry.partition)], '{1}', '{}', '{}', '{1}', '{1}', ARRAY[gen_random_uuid()], '{t}', '{"\"x\""}',
 		'{}', '{}', '{}', '{}', true)`)
-	for role, allowed := range map[string]string{"producer": "produce", "consumer": "consume", "admin": "produce consume read"} {
+	for role, allowed := range map[string]string{"producer": "produce", "consumer": "consume", "admin": "produce consume read pause"} {
 		quoted := p.role(role)
 		p.exec("GRANT belfry_" + role + " TO " + quoted)
 		p.as(quoted, func() {
@@ -89,6 +91,7 @@ func doesOnlyItsOwnWork(t *testing.T, p *fixture) {
 				"produce with a function": `SELECT belfry.push('q', '1', 'p')`,
 				"produce many":            `SELECT belfry.push_many('q', ARRAY['1', '2']::json[])`,
 				"consume":                 `SELECT belfry.ack(lease) FROM belfry.pop('q', '` + role + `')`,
+				"pause":                   `SELECT belfry.change_pause('q', NULL, NULL, false)`,
 				"read":                    `SELECT 1 FROM belfry.message, belfry.cursor, belfry.queue, belfry.inbox`,
 			} {
 				if verb, _, _ := strings.Cut(what, " "); strings.Contains(allowed, verb) {
@@ -104,6 +107,9 @@ func doesOnlyItsOwnWork(t *testing.T, p *fixture) {
 			} {
 				require.Equal(t, "42501", p.refused(statement).Code, "%s: %s", role, statement)
 			}
+			missing, err := postgres.MissingRights(t.Context(), p.conn)
+			require.NoError(t, err)
+			require.Equal(t, role == "admin", len(missing) == 0, "an admin, and nobody else, has all rights of a server: %s lacks %s", role, missing)
 			if role != "admin" {
 				for _, statement := range []string{
 					`SELECT payload FROM belfry.inbox`, `DELETE FROM belfry.inbox`, `UPDATE belfry.inbox SET queue = 'x'`,
@@ -189,8 +195,8 @@ func TestMigratingNeedsNoRightToCreateRoles(t *testing.T) {
 	require.Len(t, tables, 6)
 }
 
-// producerWithTable creates a producer role with its own attached table. The queue has the
-// same name.
+// producerWithTable creates a producer role that owns an attached table. The role, the schema and
+// the queue have the name name.
 func (p *fixture) producerWithTable(name string) (role string) {
 	p.t.Helper()
 	role = p.role(name)
@@ -254,14 +260,15 @@ func TestRecordingFailuresBlocksNoTransaction(t *testing.T) {
 		p.exec(`INSERT INTO mine.t VALUES (1)`)
 		enginetest.Exec(t, other, `SET lock_timeout = '10s'; SET ROLE `+owner+`; BEGIN ISOLATION LEVEL REPEATABLE READ; INSERT INTO mine.t VALUES (2)`)
 		p.exec(`COMMIT`)
-		// Its snapshot still has the deleted failures. It must not fail for that.
+		// The snapshot of the transaction still contains the deleted failures. The statement must
+		// not fail because of them.
 		enginetest.Exec(t, other, `SELECT pg_sleep(1.1); INSERT INTO mine.t VALUES (3); COMMIT`)
 	})
 	require.Equal(t, 3, p.count(`SELECT count(*) FROM belfry.attachment_failure WHERE message LIKE '%broken%'`))
 	require.Equal(t, 3, p.count(`SELECT count(*) FROM mine.t`))
 }
 
-// A maintenance of the table of failures (VACUUM FULL, REINDEX) holds up no statement on an attached table.
+// A lock on the table of failures (VACUUM FULL, REINDEX) delays no statement on an attached table.
 func TestRecordingAFailureDoesNotWaitForItsTable(t *testing.T) {
 	p := newFixture(t)
 	p.exec(`CREATE TABLE t (id int); ALTER TABLE belfry.inbox ADD CONSTRAINT broken CHECK (false)`)
@@ -275,11 +282,11 @@ func TestRecordingAFailureDoesNotWaitForItsTable(t *testing.T) {
 	p.exec(`INSERT INTO t VALUES (2)`)
 	require.EqualValues(t, 1, p.list()[0].Failures)
 	p.attach(attach.Request{Table: "t", Queue: "q"})
-	require.Zero(t, p.list()[0].Failures, "they were of the attachment that was replaced")
+	require.Zero(t, p.list()[0].Failures, "the failures belonged to the replaced attachment")
 	require.Zero(t, p.count(sqlCountFailures, "q"))
 }
 
-// Only the owner of the table, its members and an admin see an attachment.
+// Only the owner of the table, members of the owner, and an admin see an attachment.
 func TestAnAttachmentIsShownToTheOwnerAndAdmins(t *testing.T) {
 	p := newFixture(t)
 	mine, other := p.producerWithTable("mine"), p.producerWithTable("other")
@@ -304,7 +311,7 @@ func TestAnAttachmentIsShownToTheOwnerAndAdmins(t *testing.T) {
 			require.Equal(t, strings.Contains(want, "gone"), p.count(sqlCountFailures, "gone") == 1, "failures that %s sees", role)
 		})
 	}
-	// A cheap function in a condition does not see hidden rows either.
+	// A function with a low COST in a WHERE clause sees no hidden rows either.
 	p.as(other, func() {
 		p.exec(`CREATE TABLE other.seen (what text);
 			CREATE FUNCTION other.leak(text) RETURNS boolean LANGUAGE plpgsql COST 0.0001 AS $$ BEGIN INSERT INTO other.seen VALUES ($1); RETURN true; END $$;
@@ -340,7 +347,7 @@ func TestDetachFindsUnrecordedTriggers(t *testing.T) {
 	require.NoError(t, err)
 	require.ElementsMatch(t, []string{"plain", strange}, queues)
 	p.exec(`INSERT INTO t VALUES (1); UPDATE t SET id = 2; DELETE FROM t`)
-	require.Equal(t, []string{"plain/Default {}"}, p.sent(), "a trigger that its owner wrote stays, also one that writes to the inbox")
+	require.Equal(t, []string{"plain/Default {}"}, p.sent(), "a trigger that the owner of the table wrote stays, even if it writes to the inbox")
 	require.Equal(t, 1, p.count(`SELECT count(*) FROM seen`), "another trigger stays")
 	require.Equal(t, 1, p.count(`SELECT count(*) FROM pg_proc WHERE proname LIKE 'belfry\_%' AND pronamespace = 'public'::regnamespace`))
 	queues, err = p.Detach(t.Context(), "t", "")

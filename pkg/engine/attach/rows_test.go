@@ -13,8 +13,8 @@ import (
 	"github.com/belfry-mq/belfry/test/enginetest"
 )
 
-// Columns after a dropped one keep their values, whether it was dropped before or after
-// the table was attached.
+// Columns after a dropped column keep their values. The column may be dropped before or after the
+// table is attached.
 func TestADroppedColumnShiftsNoOtherColumn(t *testing.T) {
 	p := newFixture(t)
 	p.exec(`CREATE TABLE t (gone int, id int, a text, then_gone text, b text, n int); ALTER TABLE t DROP gone`)
@@ -53,7 +53,8 @@ func TestAKeyHasOnePartitionInEverySession(t *testing.T) {
 	}, p.sent())
 }
 
-// Only the condition is evaluated with the table's schema in the search path.
+// Only the condition may use functions in the schema of the table. The key uses only functions of
+// Postgres.
 func TestTheKeyUsesOnlyFunctionsOfPostgres(t *testing.T) {
 	p := newFixture(t)
 	p.exec(`CREATE TABLE t (id int, paid bool);
@@ -79,7 +80,7 @@ func TestAConditionIsOneExpression(t *testing.T) {
 	require.Nil(t, enginetest.Value[*string](t, p.conn, `SELECT to_regclass('made')::text`), "printing runs nothing")
 }
 
-// Postgres has no transition rows for foreign tables and fails such statements.
+// Postgres has no transition rows for foreign tables, and statements on such tables would fail.
 func TestATableWithForeignPartitionsIsRefused(t *testing.T) {
 	p := newFixture(t)
 	p.exec(`CREATE FOREIGN DATA WRAPPER nothing; CREATE SERVER nowhere FOREIGN DATA WRAPPER nothing;
@@ -88,14 +89,14 @@ func TestATableWithForeignPartitionsIsRefused(t *testing.T) {
 		CREATE TABLE middle PARTITION OF t FOR VALUES FROM (10) TO (20) PARTITION BY RANGE (id);
 		CREATE FOREIGN TABLE far PARTITION OF middle FOR VALUES FROM (10) TO (15) SERVER nowhere`)
 	err := p.Attach(t.Context(), &attach.Request{Table: "t", Queue: "q"})
-	require.ErrorContains(t, err, "foreign tables below it")
+	require.ErrorContains(t, err, "foreign table as a partition or child")
 	p.attach(attach.Request{Table: "near", Queue: "q"})
 	p.exec(`DROP FOREIGN TABLE far`)
 	p.attach(attach.Request{Table: "t", Queue: "q"})
 }
 
-// The error names the missing right. A role without rights cannot run the functions, so
-// the client adds the advice.
+// The error names the missing right. A role without rights cannot run the functions of Belfry, so
+// the client adds the hint.
 func TestErrorsNameTheMissingRight(t *testing.T) {
 	p := newFixture(t)
 	p.exec(`CREATE TABLE t (id int)`)
@@ -140,8 +141,8 @@ func createSwallowingTable(p *fixture) {
 		INSERT INTO t VALUES (1, 'a', 10), (2, 'a', 20), (3, 'a', 30), (4, 'a', 40)`)
 }
 
-// If a trigger removes a row on its way, the old values of the other rows are unknown. No
-// message has wrong old values.
+// If a trigger removes a row that moves to another partition, the old values of the other rows are
+// unknown. No message has wrong old values.
 func TestARemovedRowShiftsNoOtherRow(t *testing.T) {
 	p := newFixture(t)
 	createSwallowingTable(p)
@@ -188,7 +189,7 @@ func TestAConditionOverAnUnknownOldRowCountsAsTrue(t *testing.T) {
 		`q/Default {"op": "update", "row": {"id": 3}, "table": "public.t"}`,
 	}, p.sent())
 	p.exec(`UPDATE t SET n = 0`)
-	require.Equal(t, []string{`q/Default {"op": "update", "row": {"id": 1}, "table": "public.t"}`}, p.sent(), "a known old row decides")
+	require.Equal(t, []string{`q/Default {"op": "update", "row": {"id": 1}, "table": "public.t"}`}, p.sent(), "the condition uses a known old row")
 }
 
 // leftovers counts the triggers and functions of attachments, including the triggers that
@@ -235,7 +236,7 @@ func TestPartitionsOfAnAttachedTableCanBeAttachedToo(t *testing.T) {
 	require.Zero(t, functions)
 }
 
-// A partitioned table without its row-level trigger lists one trigger less.
+// List counts one trigger less for a partitioned table without its row-level trigger.
 func TestAMissingRowTriggerIsListed(t *testing.T) {
 	p := newFixture(t)
 	p.exec(`CREATE TABLE t (id int) PARTITION BY LIST (id)`)
@@ -268,8 +269,8 @@ func (p *fixture) trigger(kind string) (name string) {
 	return name
 }
 
-// The owner of a partitioned table can create partitions, also when another role attached
-// it. A row-level trigger whose function the owner may not execute is listed as missing.
+// The owner of a partitioned table can create partitions, even if another role attached the table.
+// List counts a row-level trigger as missing if the owner may not execute its function.
 func TestANewOwnerCreatesPartitions(t *testing.T) {
 	p := newFixture(t)
 	was, is := p.role("was"), p.role("is")
@@ -297,7 +298,7 @@ func TestANewOwnerCreatesPartitions(t *testing.T) {
 	require.Zero(t, triggers)
 }
 
-// The meaning of a backslash does not depend on the session.
+// The meaning of a backslash does not depend on settings of the session.
 func TestBackslashesAreLiteral(t *testing.T) {
 	p := newFixture(t)
 	p.exec(`CREATE TABLE t (a text); CREATE TABLE u (a text); SET standard_conforming_strings = off; SET escape_string_warning = off`)
@@ -334,9 +335,9 @@ func TestAPartitionOfAnotherOwnerIsNamed(t *testing.T) {
 	require.Len(t, p.sent(), 1)
 }
 
-// The messages of rows that a MERGE moves to another partition depend on its actions.
-// Postgres fires only the triggers of these actions. It shows a moved row to the insert
-// and delete triggers.
+// For Postgres, a MERGE that moves a row to another partition deletes and inserts the row. Postgres
+// fires only the triggers of the actions that the MERGE contains. So the messages depend on these
+// actions.
 func TestAMergeThatMovesRows(t *testing.T) {
 	p := newFixture(t)
 	if p.version() < 150000 {

@@ -10,7 +10,7 @@ import (
 	"github.com/belfry-mq/belfry/test/enginetest"
 )
 
-// A plan made for one row would join n rows in n * n steps.
+// A cached plan for one row would need n * n steps to join n rows.
 func TestALargeUpdateAfterManySmallOnesIsFast(t *testing.T) {
 	p := newFixture(t)
 	p.exec(`CREATE TABLE t (id int PRIMARY KEY, n int); INSERT INTO t SELECT g, 0 FROM generate_series(1, 20000) AS g`)
@@ -19,7 +19,7 @@ func TestALargeUpdateAfterManySmallOnesIsFast(t *testing.T) {
 		p.exec(`UPDATE t SET n = n + 1 WHERE id = 1`)
 	}
 	require.Len(t, p.sent(), 10)
-	// It takes a quarter of a second, or minutes.
+	// The statement takes a quarter of a second. With the cached plan it would take minutes.
 	p.exec(`SET statement_timeout = '20s'`)
 	p.exec(`UPDATE t SET n = n + 1`)
 	require.Len(t, p.sent(), 20000)
@@ -52,8 +52,8 @@ func TestOtherRolesInTheSchemaDoNotGetTheOwnersRights(t *testing.T) {
 	require.Empty(t, enginetest.Value[[]string](t, p.conn, `SELECT coalesce(array_agg(who), '{}') FROM app.seen`))
 }
 
-// A failed assertion in a condition (which OTHERS does not catch) is recorded and does not
-// fail the statement.
+// A failed assertion in a condition is recorded and does not fail the statement. (EXCEPTION WHEN
+// OTHERS does not catch failed assertions.)
 func TestAFailedAssertionInAConditionFailsNoStatement(t *testing.T) {
 	p := newFixture(t)
 	p.exec(`CREATE TABLE t (id int);
@@ -95,7 +95,7 @@ func TestATablesNewOwnerDetachesAndAttaches(t *testing.T) {
 	require.Empty(t, p.list())
 }
 
-// A superuser may detach a trigger that another role created and named.
+// A superuser may detach a trigger that another role has created with the name of a Belfry trigger.
 func TestDetachDropsNoFunctionOfAnotherRole(t *testing.T) {
 	p := newFixture(t)
 	owner := p.role("owner")
@@ -110,7 +110,8 @@ func TestDetachDropsNoFunctionOfAnotherRole(t *testing.T) {
 	}
 }
 
-// The row policies that protect the attachments of others use no operator of the caller.
+// The row policies that protect attachments of other roles use no operator from the search_path of
+// the caller.
 func TestTheSearchPathOfAProducerRemovesNoForeignAttachment(t *testing.T) {
 	p := newFixture(t)
 	other := p.role("other")
@@ -143,8 +144,8 @@ func TestTheNameOfAQueueRunsNothing(t *testing.T) {
 	require.Zero(t, functions)
 }
 
-// A superuser may attach a table again with a condition that another role wrote. Attaching
-// evaluates nothing of it.
+// A superuser may attach a table again with a condition that another role wrote. Attaching never
+// evaluates the condition.
 func TestAttachingEvaluatesNoCondition(t *testing.T) {
 	p := newFixture(t)
 	p.exec(`CREATE SEQUENCE ran; CREATE TABLE t (id int);
@@ -183,11 +184,11 @@ func TestATriggerOfAnotherRoleDoesNotPreventDetach(t *testing.T) {
 	p.exec(`SELECT belfry.detach('t'); INSERT INTO t VALUES (2); INSERT INTO theirs VALUES (3)`)
 	require.Empty(t, p.sent())
 	triggers, functions := p.leftovers()
-	require.Equal(t, 1, functions, "the function stays: a trigger of the other role uses it, and it does nothing")
+	require.Equal(t, 1, functions, "the function, which does nothing, stays because a trigger of the other role uses it")
 	require.Zero(t, triggers)
 }
 
-// The owner of a partition that is partitioned itself creates partitions too.
+// If a partition is partitioned itself, its owner can create partitions too.
 func TestATableWhosePartitionsHaveAnotherOwnerIsListed(t *testing.T) {
 	p := newFixture(t)
 	between := p.role("between")
@@ -250,7 +251,7 @@ func TestAMessageThatCannotBeWrittenFailsNoStatement(t *testing.T) {
 	p.exec(`INSERT INTO t VALUES (3)`)
 }
 
-// Neither does a missing schema of Belfry.
+// A missing schema of Belfry does not fail the statement of the writer.
 func TestADroppedSchemaFailsNoStatement(t *testing.T) {
 	p := newFixture(t)
 	p.exec(`CREATE TABLE t (id int)`)
@@ -267,7 +268,7 @@ func TestRefusedRequestsAreExplained(t *testing.T) {
 		want    []string
 	}{
 		"a table that is not there":   {attach.Request{Table: "nowhere"}, []string{`"nowhere" does not exist`}},
-		"a view":                      {attach.Request{Table: "v"}, []string{"is not a table", "tables that a view"}},
+		"a view":                      {attach.Request{Table: "v"}, []string{"is not a table", "tables that the view"}},
 		"a table of Belfry":           {attach.Request{Table: "belfry.inbox"}, []string{"cannot be attached"}},
 		"no queue":                    {attach.Request{Table: "t", Queue: "-"}, []string{"1 to 255 bytes"}},
 		"a long queue":                {attach.Request{Table: "t", Queue: strings.Repeat("ä", 128)}, []string{"1 to 255 bytes"}},
@@ -324,13 +325,13 @@ func TestTriggersHaveTheRightsOfTheOwner(t *testing.T) {
 	require.Len(t, p.sent(), 1)
 	require.Equal(t, owner, `"`+p.list()[0].AttachedBy+`"`)
 
-	// If the owner is no longer a producer, the writer can still write.
+	// If the owner is not a producer any more, the writer can still write to the table.
 	p.exec(`REVOKE belfry_producer FROM ` + owner)
 	p.as(writer, func() { p.exec(`INSERT INTO app.t VALUES (2)`) })
 	require.Empty(t, p.sent())
 	p.exec(`GRANT belfry_producer TO ` + owner + `, ` + writer)
 
-	// Another role can neither use the function for its own trigger nor delete the record.
+	// Another role cannot use the function for its own trigger, and cannot delete the record.
 	var function string
 	require.NoError(t, p.conn.QueryRow(t.Context(), `SELECT function_oid::text FROM belfry.attachment_triggers('app.t', 'q') LIMIT 1`).Scan(&function))
 	p.exec(`ALTER TABLE app.mine OWNER TO ` + writer)

@@ -9,11 +9,11 @@ import (
 	"time"
 )
 
-// The errors of operations that did not happen.
+// Do returns these errors if the operation did not happen.
 var (
-	// ErrClosed: the operation arrived after Close.
+	// ErrClosed means that the operation arrived after Close.
 	ErrClosed = errors.New("the batch manager is closed")
-	// ErrWithdrawn: the context of the operation ended before its batch left.
+	// ErrWithdrawn means that the context of the operation ended before its batch left.
 	ErrWithdrawn = errors.New("the operation was withdrawn while it waited for a batch")
 )
 
@@ -27,18 +27,18 @@ const (
 	Retry
 )
 
-// FlushFunc does the operations of a batch. It returns an error per operation (nil:
-// all succeeded), or an error of the whole batch. An error of the whole batch means
-// that no operation happened, or that a repetition is harmless. The function must
-// return within a bounded time by itself: ctx only carries values and never ends.
+// FlushFunc does the operations of a batch. It returns in each one error per operation, or a nil
+// slice if all operations succeeded. It returns in err an error of the whole batch. Such an error
+// means that no operation happened, or that a repetition is harmless. The function must bound its
+// own time: ctx only carries values and never ends.
 type FlushFunc[T any] func(ctx context.Context, ops []T) (each []error, err error)
 
 // Observer receives the events of a Manager. The manager holds no lock while it
 // calls an Observer. The methods must not block.
 type Observer interface {
-	// Flushed: a flush of ops operations with this total size has ended.
+	// Flushed reports that a flush of ops operations with a total size of size has ended.
 	Flushed(ops, size int, took time.Duration)
-	// Failed: a flush failed as a whole and received this verdict.
+	// Failed reports that a flush failed as a whole and received a verdict.
 	Failed(Verdict)
 }
 
@@ -48,13 +48,14 @@ type Manager[T any] struct {
 	flush   FlushFunc[T]
 	judge   func(error) Verdict
 	observe Observer
-	// sameStripes: a batch holds only operations with the same stripes.
+	// sameStripes makes a batch hold only operations with the same stripes.
 	sameStripes bool
 
 	mu sync.Mutex
 	// waiting are the operations that have not left yet, oldest first.
 	waiting []*op[T]
-	// oversized operations exceed Config.MaxSize. They take no room from the regular ones.
+	// regular and oversized count operations separately. The size of an oversized operation exceeds
+	// Config.MaxSize.
 	regular, oversized kind[T]
 	// busy are the stripes of the batches in flight. Only takeLocked uses wanted.
 	busy, wanted stripeSet
@@ -64,10 +65,10 @@ type Manager[T any] struct {
 	drained chan struct{}
 }
 
-// kind is what the manager counts apart for regular and for oversized operations.
+// kind holds the counts of the regular operations, or of the oversized operations.
 type kind[T any] struct {
-	// size is the sum of the sizes of the waiting operations, of which each is at most
-	// Config.MaxSize. It is at most Config.QueueSize.
+	// size is the sum of the sizes of the waiting operations. An operation counts at most
+	// Config.MaxSize. If several operations wait, size is at most Config.QueueSize.
 	size int
 	// blocked are the operations for which the queue has no room, oldest first.
 	blocked []*op[T]
@@ -86,7 +87,7 @@ type op[T any] struct {
 	done chan error
 }
 
-// state is guarded by the manager's mutex.
+// state is the state of an op. Manager.mu guards it.
 type state int
 
 const (
@@ -104,14 +105,14 @@ func New[T any](cfg Config, flush FlushFunc[T], judge func(error) Verdict, obser
 // the same order. Call it before the first Do.
 func (m *Manager[T]) SameStripesOnly() { m.sameStripes = true }
 
-// Do commits value together with the operations of other callers and returns the
-// outcome of value. size is its share of a batch, at least 1. stripes may repeat and
-// must not change before Do returns.
+// Do commits value together with the operations of other callers and returns the outcome of value.
+// size is the share of value in a batch, at least 1. stripes may contain duplicates, and must not
+// change before Do returns.
 //
-// Do blocks while the queue has no room, while the stripes are in use, and while the
-// batch is in flight. If ctx ends before the batch leaves, Do returns ErrWithdrawn
-// and ctx.Err(), and the operation did not happen. After the batch has left, Do
-// waits for the outcome. With ErrClosed the operation did not happen either.
+// Do blocks while the queue has no room, while the stripes are in use, and while the batch is in
+// flight. If ctx ends before the batch leaves, Do returns ErrWithdrawn and ctx.Err(), and the
+// operation did not happen. After the batch has left, Do waits for the outcome. If Do returns
+// ErrClosed, the operation did not happen.
 func (m *Manager[T]) Do(ctx context.Context, value T, stripes []LockStripe, size int) error {
 	if err := ctx.Err(); err != nil {
 		return err
@@ -122,7 +123,7 @@ func (m *Manager[T]) Do(ctx context.Context, value T, stripes []LockStripe, size
 		return err
 	}
 	if leaves {
-		// In this goroutine: without load, no other goroutine has to wake for it.
+		// Without load, running the batch in this goroutine saves the start of another goroutine.
 		m.run(own)
 	}
 	select {
@@ -136,7 +137,8 @@ func (m *Manager[T]) Do(ctx context.Context, value T, stripes []LockStripe, size
 	}
 }
 
-// add queues or blocks o. If leaves is true, the caller must run the batch own, which contains o.
+// add queues o, or blocks o if the queue has no room. If leaves is true, the caller must run the
+// batch own, which contains o.
 func (m *Manager[T]) add(o *op[T]) (own flight[T], leaves bool, err error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -166,7 +168,7 @@ func (m *Manager[T]) hasRoomLocked(o *op[T]) bool {
 	return k.size == 0 || k.size+m.queued(o) <= m.cfg.QueueSize
 }
 
-// queued returns the share of o in the queue.
+// queued returns the size that o has in the queue.
 func (m *Manager[T]) queued(o *op[T]) int { return min(o.size, m.cfg.MaxSize) }
 
 func (m *Manager[T]) enqueueLocked(o *op[T]) {
@@ -191,7 +193,7 @@ func (m *Manager[T]) inFlightLocked() int { return m.regular.inFlight + m.oversi
 
 func (m *Manager[T]) blockedLocked() int { return len(m.regular.blocked) + len(m.oversized.blocked) }
 
-// withdraw removes o from the queue. It returns false if o has left already.
+// withdraw removes o from the queue. It returns false if the batch of o has already left.
 func (m *Manager[T]) withdraw(o *op[T]) bool {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -208,7 +210,7 @@ func (m *Manager[T]) withdraw(o *op[T]) bool {
 		return false
 	}
 	o.state = stateGone
-	m.startLocked(nil) // later operations may have waited for its stripes
+	m.startLocked(nil) // later operations may have waited for the stripes of o
 	m.signalDrainedLocked()
 	return true
 }
@@ -243,10 +245,9 @@ func (m *Manager[T]) signalDrainedLocked() {
 
 // Status is the load of a manager.
 type Status struct {
-	// Waiting is the total size of the waiting operations (messages), where each counts at most
-	// Config.MaxSize.
-	// Blocked is the number of callers for which the queue has no room. InFlight is the number of
-	// batches in flight.
+	// Waiting is the total size (messages) of the waiting operations. An operation counts at most
+	// Config.MaxSize. Blocked is the number of callers for which the queue has no room. InFlight is
+	// the number of batches in flight.
 	Waiting, Blocked, InFlight int
 }
 
@@ -257,10 +258,11 @@ func (m *Manager[T]) Status() Status {
 	return Status{Waiting: m.regular.size + m.oversized.size, Blocked: m.blockedLocked(), InFlight: m.inFlightLocked()}
 }
 
-// stripeBits sets the number of stripes. An operation on one partition shares one by chance with 7 % of
-// the operations on 10,000 partitions. Two operations on 10,000 partitions share a stripe almost always.
-// So they leave one after the other. Of those that wait, only the oldest wants its stripes. So together
-// they hold up at most 15 % of the operations on one partition.
+// stripeBits sets the number of stripes. An operation on one partition shares a stripe by chance with 7
+// % of the operations on 10,000 partitions. Two operations on 10,000 partitions almost always share a
+// stripe, so they leave one after the other. Such operations are usually oversized, and only the oldest
+// waiting oversized operation reserves its stripes (takeLocked). So one such operation in flight and
+// one waiting delay at most 15 % of the operations on one partition.
 const stripeBits = 17
 
 // LockStripe is a hash of a key. Two batches in flight never share a stripe.

@@ -7,8 +7,8 @@ import (
 	"github.com/belfry-mq/belfry/config/setting"
 )
 
-// Config is the section "batch". config/belfry.yaml describes its keys. The unit of all
-// sizes is the size that the caller passes to Manager.Do.
+// Config is the section "batch". config/belfry.yaml describes its keys. All sizes have the unit of
+// the size that the caller passes to Manager.Do.
 type Config struct {
 	MaxSize        int           `mapstructure:"max_size"`
 	MaxWait        time.Duration `mapstructure:"max_wait"`

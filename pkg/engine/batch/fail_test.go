@@ -12,7 +12,7 @@ import (
 	"github.com/belfry-mq/belfry/pkg/engine/batch"
 )
 
-// answering ends every flush at once and records the operations of successful ones.
+// answering ends every flush at once and records the operations of successful flushes.
 func answering(h *harness, answer func(ops []string) error) *[]string {
 	done := &[]string{}
 	h.answer = func(ops []string) ([]error, error) {
@@ -61,15 +61,15 @@ func TestBadOperationsFailAlone(t *testing.T) {
 					}
 				}
 				require.Len(t, *done, 500-len(bad), "each good operation is done once")
-				require.LessOrEqual(t, len(h.tried()), 2+len(bad)*2*9, "halving, not one by one")
+				require.LessOrEqual(t, len(h.tried()), 2+len(bad)*2*9, "the manager halves the batch, and does not try operations one by one")
 				require.Equal(t, len(bad), h.failed[batch.Fail])
 			})
 		})
 	}
 }
 
-// After a transient error the same batch is sent again, a bounded number of times. After one that leaves the outcome
-// unknown it is not.
+// After a transient error the manager sends the same batch again, at most Config.Retries times. After an error with
+// an unknown outcome it does not send the batch again.
 func TestErrorsOfABatchAreRetried(t *testing.T) {
 	for name, c := range map[string]struct {
 		err      error
@@ -145,7 +145,7 @@ func TestStripesSpreadKeys(t *testing.T) {
 			shared++
 		}
 	}
-	require.Less(t, shared, 1000, "of 10,000 other keys, those that share a stripe with one of 10,000 keys")
+	require.Less(t, shared, 1000, "the number of 10,000 other keys that share a stripe with one of 10,000 keys")
 	for stripe, n := range seen {
 		require.LessOrEqual(t, n, 3, "stripe %d", stripe)
 	}

@@ -11,8 +11,8 @@ import (
 	"github.com/belfry-mq/belfry/pkg/process/backoff"
 )
 
-// retryBackoff is the delay before a batch is sent again. The jitter is large so that
-// instances which collided do not collide again.
+// retryBackoff is the delay before a batch is sent again. The jitter of 50 % keeps instances whose
+// batches collided from colliding again.
 var retryBackoff = backoff.Policy{Initial: 10 * time.Millisecond, Max: time.Minute, Threshold: 1, Multiplier: 2, Jitter: 0.5}
 
 // flight is a batch that has left the queue.
@@ -21,8 +21,8 @@ type flight[T any] struct {
 	size int
 }
 
-// startLocked sends as many batches as may leave. It does not send the batch that
-// contains own, but returns it for the caller to run.
+// startLocked starts every batch that may leave. It does not run the batch that contains own: it
+// returns this batch, and the caller runs it.
 func (m *Manager[T]) startLocked(own *op[T]) (mine flight[T], ok bool) {
 	for {
 		batch, more := m.takeLocked()
@@ -31,20 +31,20 @@ func (m *Manager[T]) startLocked(own *op[T]) (mine flight[T], ok bool) {
 		}
 		m.kindOf(batch.ops[0]).inFlight++
 		if own != nil && own.state == stateGone && !ok {
-			mine, ok = batch, true // own left with the first batch that changed its state
+			mine, ok = batch, true // this batch contains own
 			continue
 		}
 		go m.run(batch)
 	}
 }
 
-// takeLocked removes the next batch from the queue: the oldest operations whose
-// stripes are free and not wanted by an older operation that must wait.
+// takeLocked removes the next batch from the queue: the oldest operations whose stripes are free
+// and not reserved by an older waiting operation.
 //
-// Of the oversized operations that wait, only the oldest keeps its stripes from younger
-// operations: 20 of them want most of all stripes, and leave one after the other. The
-// oldest leaves when the flights that hold its stripes have ended and oversized operations
-// may leave. Then the next one is the oldest, so none waits forever.
+// Among the waiting oversized operations, only the oldest reserves its stripes, because 20
+// oversized operations can use most stripes. The oldest leaves when the batches that use its
+// stripes have ended and oversized operations may leave. Then the next oversized operation is the
+// oldest, so no operation waits forever.
 func (m *Manager[T]) takeLocked() (flight[T], bool) {
 	var batch flight[T]
 	regularLeave, oversizedLeave := m.regularLeaveLocked(), m.oversizedLeaveLocked()
@@ -52,7 +52,7 @@ func (m *Manager[T]) takeLocked() (flight[T], bool) {
 		return batch, false
 	}
 	m.wanted = m.busy
-	wantsAlready := false // an older oversized operation wants its stripes
+	wantsAlready := false // an older oversized operation has reserved its stripes
 	kept := m.waiting[:0]
 	for i, o := range m.waiting {
 		oversized, mayLeave := m.isOversized(o), regularLeave
@@ -88,15 +88,15 @@ func (m *Manager[T]) takeLocked() (flight[T], bool) {
 	return batch, true
 }
 
-// oversizedLeaveLocked reports whether another oversized operation may leave. One flight is
-// left for the other operations, if there are several.
+// oversizedLeaveLocked reports whether another oversized operation may leave. If Config.MaxFlushes
+// is at least 2, one flight stays free for regular operations.
 func (m *Manager[T]) oversizedLeaveLocked() bool {
 	return m.oversized.size > 0 && m.inFlightLocked() < m.cfg.MaxFlushes && m.oversized.inFlight < max(1, m.cfg.MaxFlushes-1)
 }
 
-// regularLeaveLocked reports whether another batch of regular operations may leave. If
-// others are in flight, it must be large enough for a transaction of its own. It does not
-// wait for oversized operations, which take long.
+// regularLeaveLocked reports whether another batch of regular operations may leave. If another
+// regular batch is in flight, the next batch needs Config.ConcurrentSize. Oversized batches in
+// flight do not count for this rule, because regular operations must not wait for them.
 func (m *Manager[T]) regularLeaveLocked() bool {
 	if m.regular.size == 0 || m.inFlightLocked() >= m.cfg.MaxFlushes {
 		return false
@@ -104,8 +104,8 @@ func (m *Manager[T]) regularLeaveLocked() bool {
 	return (m.regular.inFlight == 0 || m.regular.size >= m.cfg.ConcurrentSize) && m.waitedEnoughLocked()
 }
 
-// waitedEnoughLocked reports whether the next batch of regular operations need not wait for
-// more of them. If it must wait, waitedEnoughLocked sets the timer.
+// waitedEnoughLocked reports whether Config.MaxWait allows the next batch of regular operations to
+// leave. If the batch must wait, waitedEnoughLocked sets the timer.
 func (m *Manager[T]) waitedEnoughLocked() bool {
 	if m.cfg.MaxWait <= 0 || m.closed || m.regular.size >= m.cfg.MaxSize {
 		return true

@@ -19,7 +19,7 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-// The errors of the fake database. judge decides on each.
+// The errors of the fake database. judge has a verdict for each error.
 var (
 	errBad       = errors.New("a bad value")
 	errTransient = errors.New("the connection broke")
@@ -40,7 +40,7 @@ func judge(err error) batch.Verdict {
 // flight is a flush that waits until the test ends it.
 type flight struct {
 	ops []string
-	// land ends the flush.
+	// land ends the flush with a result.
 	land func(each []error, err error)
 }
 
@@ -148,7 +148,8 @@ func (h *harness) doMany(prefix string, n int) []<-chan error {
 	return outs
 }
 
-// outcome returns the outcome that must exist once all goroutines are blocked.
+// outcome returns the outcome of an operation. It fails the test if no outcome exists when all
+// goroutines are blocked.
 func outcome(t *testing.T, out <-chan error) error {
 	t.Helper()
 	synctest.Wait()
@@ -167,7 +168,7 @@ func requirePending(t *testing.T, out <-chan error) {
 	synctest.Wait()
 	select {
 	case err := <-out:
-		require.FailNow(t, "the operation has an outcome already", "%v", err)
+		require.FailNow(t, "the operation already has an outcome", "%v", err)
 	default:
 	}
 }

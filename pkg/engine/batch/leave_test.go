@@ -14,8 +14,8 @@ import (
 	"github.com/belfry-mq/belfry/pkg/engine/batch"
 )
 
-// The first operation leaves at once. While it is in flight the next batch grows.
-// The next batch leaves when the first one ends.
+// The first operation leaves at once. While it is in flight, new operations form the next batch.
+// The next batch leaves when the first batch ends.
 func TestFirstLeavesAtOnceAndTheNextGrows(t *testing.T) {
 	inBubble(t, nil, func(t *testing.T, h *harness) {
 		began := time.Now()
@@ -74,8 +74,9 @@ func TestBatchWaitsForMoreOperations(t *testing.T) {
 	})
 }
 
-// An oversized operation never waits for more operations, and does not end such a wait.
-func TestOthersWaitForMoreBesideAnOversizedOperation(t *testing.T) {
+// An oversized operation does not wait for MaxWait, and does not end this wait for regular
+// operations.
+func TestAnOversizedOperationDoesNotEndMaxWait(t *testing.T) {
 	inBubble(t, func(c *batch.Config) { c.MaxFlushes, c.MaxWait = 2, time.Second }, func(t *testing.T, h *harness) {
 		h.begin(t.Context(), "large1", nil, 100_000)
 		h.begin(t.Context(), "large2", nil, 100_000)
@@ -90,8 +91,8 @@ func TestOthersWaitForMoreBesideAnOversizedOperation(t *testing.T) {
 	})
 }
 
-// Batches in flight never share a stripe, and a later operation on a stripe never
-// overtakes an earlier one.
+// Batches in flight never share a stripe. A later operation on a stripe never overtakes an earlier
+// operation on it.
 func TestBatchesInFlightShareNoStripe(t *testing.T) {
 	inBubble(t, func(c *batch.Config) { c.MaxFlushes = 8 }, func(t *testing.T, h *harness) {
 		a, b, c := []batch.LockStripe{1}, []batch.LockStripe{2}, []batch.LockStripe{64}
@@ -107,7 +108,8 @@ func TestBatchesInFlightShareNoStripe(t *testing.T) {
 	})
 }
 
-// After SameStripesOnly a batch holds operations of one list of stripes, in order.
+// After SameStripesOnly, all operations of a batch have the same list of stripes. Operations keep
+// their order.
 func TestSameStripesOnly(t *testing.T) {
 	inBubble(t, func(c *batch.Config) { c.MaxFlushes = 2 }, func(t *testing.T, h *harness) {
 		h.SameStripesOnly()
@@ -129,8 +131,8 @@ func TestSameStripesOnly(t *testing.T) {
 	})
 }
 
-// A batch of ConcurrentSize leaves while others are in flight, up to MaxFlushes. A
-// smaller batch waits and grows.
+// A batch of ConcurrentSize leaves while other batches are in flight, up to MaxFlushes batches. A
+// smaller batch waits for more operations.
 func TestLargeBatchesLeaveConcurrently(t *testing.T) {
 	inBubble(t, func(c *batch.Config) { c.ConcurrentSize, c.MaxFlushes = 3, 3 }, func(t *testing.T, h *harness) {
 		h.do("alone")
@@ -151,14 +153,14 @@ func TestLargeBatchesLeaveConcurrently(t *testing.T) {
 	})
 }
 
-// An operation above MaxSize takes long. Small operations neither wait for its flight nor for its place in
-// the queue.
+// An operation above MaxSize takes long. Small operations do not wait for its flight, and do not wait for
+// its space in the queue.
 func TestSmallOperationsDoNotWaitForOversizedOnes(t *testing.T) {
 	inBubble(t, func(c *batch.Config) { c.ConcurrentSize, c.MaxFlushes, c.QueueSize = 50, 3, 1000 }, func(t *testing.T, h *harness) {
 		for _, name := range []string{"large1", "large2", "large3"} {
 			h.begin(t.Context(), name, nil, 100_000)
 		}
-		require.Equal(t, []string{"large1", "large2"}, h.inFlight(), "one flight is left")
+		require.Equal(t, []string{"large1", "large2"}, h.inFlight(), "one flight stays free for small operations")
 		h.do("small1")
 		require.Equal(t, []string{"large1", "large2", "small1"}, h.inFlight())
 		second := h.do("small2")
@@ -175,7 +177,7 @@ func TestSmallOperationsDoNotWaitForOversizedOnes(t *testing.T) {
 	})
 }
 
-// Without load the goroutine of the caller does its operation.
+// Without load, the goroutine of the caller runs the flush.
 func TestIdleManagerFlushesInTheGoroutineOfTheCaller(t *testing.T) {
 	inBubble(t, nil, func(t *testing.T, h *harness) {
 		var ran string
@@ -188,7 +190,7 @@ func TestIdleManagerFlushesInTheGoroutineOfTheCaller(t *testing.T) {
 	})
 }
 
-// Every operation is done once, in the order of its stripe.
+// Every operation is done once. Operations with a common stripe keep their order.
 func TestOrderWithinAStripe(t *testing.T) {
 	inBubble(t, func(c *batch.Config) { c.MaxSize, c.MaxFlushes, c.QueueSize = 3, 4, 20 }, func(t *testing.T, h *harness) {
 		const stripes, each = 7, 30
@@ -227,8 +229,8 @@ func TestCallersBlockWhenTheQueueIsFull(t *testing.T) {
 	})
 }
 
-// The end of a caller's context withdraws an operation that has not left, and no
-// other operation.
+// When the context of a caller ends, the manager withdraws the operation of this caller if it has
+// not left. Other operations are not affected.
 func TestEndOfTheContextWithdrawsAWaitingOperation(t *testing.T) {
 	inBubble(t, nil, func(t *testing.T, h *harness) {
 		ctx, leave := context.WithCancel(t.Context())

@@ -11,8 +11,8 @@ import (
 	"github.com/belfry-mq/belfry/pkg/engine/batch"
 )
 
-// Of the oversized operations that wait, only the oldest keeps its stripes from younger
-// operations, whatever it waits for. Each becomes the oldest, so none waits forever.
+// Among the waiting oversized operations, only the oldest reserves its stripes. Each oversized
+// operation becomes the oldest at some time, so no operation waits forever.
 func TestOnlyTheOldestOversizedOperationKeepsItsStripes(t *testing.T) {
 	for _, test := range []struct {
 		name string
@@ -46,7 +46,7 @@ func TestOnlyTheOldestOversizedOperationKeepsItsStripes(t *testing.T) {
 	}
 }
 
-// An oversized operation that waits does not end the batch of the others.
+// A waiting oversized operation does not split the batch of regular operations.
 func TestOversizedOperationsDoNotSplitABatch(t *testing.T) {
 	for _, flights := range []int{1, 2} {
 		t.Run(fmt.Sprint(flights), func(t *testing.T) {
@@ -65,7 +65,8 @@ func TestOversizedOperationsDoNotSplitABatch(t *testing.T) {
 	}
 }
 
-// A full queue of one kind takes no room from the other kind.
+// Oversized and regular operations have separate queues. A full queue of one kind does not block
+// operations of the other kind.
 func TestOversizedOperationsHaveTheirOwnQueue(t *testing.T) {
 	inBubble(t, func(c *batch.Config) { c.MaxFlushes, c.QueueSize, c.ConcurrentSize = 2, 200, 100 }, func(t *testing.T, h *harness) {
 		var all []<-chan error
@@ -82,7 +83,7 @@ func TestOversizedOperationsHaveTheirOwnQueue(t *testing.T) {
 		closed := make(chan error, 1)
 		go func() { closed <- h.Close(t.Context()) }()
 		h.land(nil, nil)
-		require.Equal(t, batch.Status{Waiting: 400, Blocked: 1, InFlight: 2}, h.Status(), "large3 has the place of large1")
+		require.Equal(t, batch.Status{Waiting: 400, Blocked: 1, InFlight: 2}, h.Status(), "large3 has left the blocked list after large1 ended")
 		h.landAll()
 		for _, out := range append(all, closed) {
 			require.NoError(t, outcome(t, out))
@@ -108,9 +109,9 @@ func TestBlockedOversizedOperationIsWithdrawn(t *testing.T) {
 	})
 }
 
-// An oversized operation that waits does not make the others leave before they are
+// A waiting oversized operation does not make a batch of regular operations leave before it has
 // ConcurrentSize.
-func TestOthersGatherBesideAWaitingOversizedOperation(t *testing.T) {
+func TestRegularOperationsFormABatchWhileAnOversizedOneWaits(t *testing.T) {
 	inBubble(t, func(c *batch.Config) { c.MaxFlushes, c.ConcurrentSize = 4, 3 }, func(t *testing.T, h *harness) {
 		stripes := []batch.LockStripe{1}
 		h.begin(t.Context(), "large1", stripes, 100_000)

@@ -23,7 +23,7 @@ var (
 	sqlLateness        = sql.Query("engine/catalog/lateness")
 )
 
-// pageSize is how many partitions one transaction touches.
+// pageSize is the maximum number of partitions in one transaction.
 const pageSize = 1000
 
 // Catalog runs the administrative verbs. It is safe for concurrent use.
@@ -32,12 +32,12 @@ type Catalog struct {
 	sealer *seal.Sealer
 	log    *zap.Logger
 	events *events.Bus
-	// purgeRequested holds at most one signal: there may be rows to purge.
+	// purgeRequested holds a signal if rows may have to be purged.
 	purgeRequested events.Signal
 
-	// recomputePending holds the ids of the queues whose options changed while ready_at of their
-	// cursors was not recomputed, because Configure failed in between. The next Configure recomputes
-	// it, even if it changes no option.
+	// recomputePending holds the ids of queues for which Configure stored new options and then
+	// failed to recompute ready_at. The next Configure of the queue recomputes ready_at, even if it
+	// changes no option.
 	recomputePending sync.Map
 }
 
@@ -70,7 +70,7 @@ func (c *Catalog) wake(ctx context.Context, partitions []int64) error {
 	return err
 }
 
-// ids runs a query that returns ids. what describes it in errors.
+// ids runs a query that returns ids. what describes the query in errors.
 func (c *Catalog) ids(ctx context.Context, what, query string, args ...any) ([]int64, error) {
 	ids, err := postgres.Collect(ctx, c.pool, query, pgx.RowTo[int64], args...)
 	if err != nil {
@@ -79,7 +79,8 @@ func (c *Catalog) ids(ctx context.Context, what, query string, args ...any) ([]i
 	return ids, nil
 }
 
-// exec runs one statement and returns the number of affected rows. what describes it in errors.
+// exec runs one statement and returns the number of affected rows. what describes the statement in
+// errors.
 func (c *Catalog) exec(ctx context.Context, what, statement string, args ...any) (int64, error) {
 	ctx, cancel := c.pool.Bounded(ctx)
 	defer cancel()
@@ -90,13 +91,13 @@ func (c *Catalog) exec(ctx context.Context, what, statement string, args ...any)
 	return tag.RowsAffected(), nil
 }
 
-// latenessTimeout keeps a metrics scrape from waiting long for the query.
+// latenessTimeout bounds how long a metrics scrape waits for the query.
 const latenessTimeout = time.Second
 
 // Lateness says how long ready messages have waited for a consumer.
 type Lateness struct {
-	// Oldest is the age of the oldest ready message, 0 if none is ready. Only the partition that
-	// has been ready the longest is read for each group.
+	// Oldest is the age of the oldest ready message, or 0 if no message is ready. The query reads,
+	// for each group, only the partition that has been ready the longest.
 	Oldest time.Duration
 	// Groups is the number of late groups, as belfry.late_after says.
 	Groups int64
@@ -114,9 +115,8 @@ func (c *Catalog) Lateness(ctx context.Context, lateAfter time.Duration) (Latene
 
 var sqlGroupsOfQueue = sql.Query("engine/catalog/groups_of_queue")
 
-// Notify makes the pops that wait for a queue look again, on all instances: those for any partition, and
-// those for the named one if partition is not empty. A queue without groups has none. Errors:
-// CodeUnavailable.
+// Notify makes waiting pops of a queue probe again, on all instances: the pops without a partition name
+// and, if partition is not empty, the pops of that partition. Errors: CodeUnavailable.
 func (c *Catalog) Notify(ctx context.Context, queueName, partition string) error {
 	type group struct{ id, partition int64 }
 	groups, err := postgres.Collect(ctx, c.pool, sqlGroupsOfQueue, func(row pgx.CollectableRow) (g group, err error) {

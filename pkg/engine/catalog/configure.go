@@ -48,11 +48,11 @@ type Configured struct {
 	// QueueID and PartitionID (of the partition "Default") are wire ids.
 	QueueID     queue.ID
 	PartitionID queue.ID
-	// Warning says that the queue has encryptionEnabled and this server cannot encrypt, or is empty.
+	// Warning is set if the queue has encryptionEnabled and this server cannot encrypt.
 	Warning string
 }
 
-// What a Configure with encryptionEnabled warns of on a server without a key.
+// The warnings of Configure with encryptionEnabled on a server without encryption.key.
 const (
 	warningRefused   = "options.encryptionEnabled is true and encryption.key is not set: this server refuses pushes to the queue"
 	warningPlaintext = "options.encryptionEnabled has no effect: encryption.key is not set, and encryption.allow_plaintext stores payloads unencrypted"
@@ -60,8 +60,8 @@ const (
 
 // Configure creates the queue with its partition "Default" if it does not exist, and replaces its
 // tags and all its options. It waits for transactions that hold a cursor of the queue. Errors:
-// CodeInvalid; CodeUnavailable. After CodeUnavailable the options may be replaced without effect on
-// messages that already wait: send the same request to the same instance again.
+// CodeInvalid; CodeUnavailable. After CodeUnavailable, the new options may be stored but not yet
+// applied to waiting messages. Then send the same request to the same instance again.
 func (c *Catalog) Configure(ctx context.Context, set Settings) (Configured, error) {
 	out, err := c.configure(ctx, set)
 	if err != nil {
@@ -71,10 +71,10 @@ func (c *Catalog) Configure(ctx context.Context, set Settings) (Configured, erro
 	return out, postgres.Wrapf(err, "configuring queue %q", set.Queue)
 }
 
-// Change changes some tags and options of a queue. change gets those in force, and changes them. The row of the queue is
-// locked meanwhile, so a simultaneous Change loses nothing. Returns the settings after the change. Configured has no
-// PartitionID. It waits for transactions that hold a cursor of the queue. Errors: CodeNotFound; CodeUnavailable, of which
-// the same is true as for Configure.
+// Change changes some tags and options of a queue. change gets the current settings and changes them. Change locks the
+// row of the queue meanwhile, so simultaneous calls lose no change. It returns the settings after the change. Configured
+// has no PartitionID. Change waits for transactions that hold a cursor of the queue. Errors: CodeNotFound;
+// CodeUnavailable, which has the same consequence as for Configure.
 func (c *Catalog) Change(ctx context.Context, queueName string, change func(set *Settings)) (Settings, Configured, error) {
 	set, stored := Settings{Queue: queueName}, storedQueue{}
 	bounded, cancel := c.pool.Bounded(ctx)
@@ -102,7 +102,7 @@ func (c *Catalog) Change(ctx context.Context, queueName string, change func(set 
 	return set, stored.Configured, postgres.Wrapf(err, "changing queue %q", queueName)
 }
 
-// warning returns the Warning of Configured, and logs it.
+// warning returns the Warning of Configured. If it is not empty, warning logs it.
 func (c *Catalog) warning(set *Settings) string {
 	if !set.Options.EncryptionEnabled || c.sealer.HasKey() {
 		return ""
@@ -129,7 +129,7 @@ func (c *Catalog) configure(ctx context.Context, set Settings) (Configured, erro
 	}
 }
 
-// announce publishes what was stored, and applies it to the messages that wait.
+// announce publishes the stored settings, and recomputes ready_at if they affect waiting messages.
 func (c *Catalog) announce(ctx context.Context, queueName string, stored *storedQueue) (err error) {
 	if stored.queueCreated || stored.retagged {
 		c.events.Created(queueName, "", events.Here)
@@ -156,12 +156,12 @@ type storedQueue struct {
 	Configured
 	id                                       int64
 	queueCreated, partitionCreated, retagged bool
-	// recompute is set if an option changed that ready_at of the cursors depends on.
+	// recompute is set if a changed option affects ready_at of the cursors.
 	recompute bool
 }
 
-// store opens the queue, and writes its options in a second transaction. It returns pgx.ErrNoRows if the queue is deleted in
-// between.
+// store creates the queue if it does not exist, and writes its options in a second transaction. It returns pgx.ErrNoRows if
+// the queue is deleted between the two transactions.
 func (c *Catalog) store(ctx context.Context, set *Settings) (out storedQueue, err error) {
 	ctx, cancel := c.pool.Bounded(ctx)
 	defer cancel()
@@ -176,7 +176,7 @@ func (c *Catalog) store(ctx context.Context, set *Settings) (out storedQueue, er
 	return out, err
 }
 
-// write writes all settings of a queue, and the row of the audit.
+// write writes all settings of a queue, and the audit row.
 func write(ctx context.Context, tx pgx.Tx, set *Settings, out *storedQueue) error {
 	err := tx.QueryRow(ctx, sqlQueueConfigure, append([]any{set.Queue}, set.columns()...)...).
 		Scan(&out.id, &out.QueueID, &out.retagged, &out.recompute)
@@ -197,11 +197,11 @@ type cursorKey struct{ partition, group int64 }
 
 // recompute recomputes ready_at of every cursor of a queue.
 //
-//  1. The changed options are committed before.
-//  2. For each cursor, one statement locks it and the next one computes. So the computation sees
-//     everything that a transaction with an earlier lock committed.
-//  3. Cursors that another transaction has locked come last, one per transaction. So recompute has
-//     locked no cursor while it waits for one.
+//  1. The caller has committed the changed options.
+//  2. One statement locks the cursors, and the next statement computes ready_at. So the computation
+//     sees everything that earlier holders of the locks committed.
+//  3. recompute leaves cursors that another transaction has locked until the end, and then handles
+//     one cursor per transaction. So it holds no cursor lock while it waits for a cursor lock.
 func (c *Catalog) recompute(ctx context.Context, queueID int64) error {
 	var lockedByOthers []cursorKey
 	for ids, err := range c.pages(ctx, queueID) {
@@ -226,7 +226,8 @@ func (c *Catalog) recompute(ctx context.Context, queueID int64) error {
 // It returns the cursors that another transaction has locked.
 func (c *Catalog) recomputeCursors(ctx context.Context, partitions []int64, lock string, args ...any) (lockedByOthers []cursorKey, err error) {
 	err = c.pool.InTransaction(ctx, func(ctx context.Context, tx pgx.Tx) error {
-		// The statement returns a cursor twice if it locked it: with own = false, and with own = true.
+		// The result contains a cursor twice if the statement has locked it: with own = false, and
+		// with own = true.
 		owned := map[cursorKey]bool{}
 		var key cursorKey
 		var own bool
@@ -250,7 +251,7 @@ func (c *Catalog) recomputeCursors(ctx context.Context, partitions []int64, lock
 		return err
 	})
 	if err != nil {
-		return nil, fmt.Errorf("recomputing when cursors are ready: %w", err)
+		return nil, fmt.Errorf("recomputing ready_at of cursors: %w", err)
 	}
 	return lockedByOthers, c.wake(ctx, partitions)
 }

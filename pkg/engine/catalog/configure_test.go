@@ -58,9 +58,9 @@ func TestConfigureCreatesAndThenReplacesEverything(t *testing.T) {
 	second.Options.RetentionEnabled, second.Options.DLQAfterMaxRetries = true, true
 	again, err := r.Configure(enginetest.Context(t), second)
 	require.NoError(t, err)
-	require.Equal(t, made, again, "it is the same queue")
+	require.Equal(t, made, again, "both calls return the same queue")
 	set, ids = r.stored("orders.new")
-	require.Equal(t, second, set, "tags that are not sent are cleared, and so is every option")
+	require.Equal(t, second, set, "tags and options that are not sent are cleared")
 	require.Equal(t, made, ids)
 	require.Equal(t, int64(1), r.number("SELECT count(*) FROM belfry.queue"))
 	require.Equal(t, int64(1), r.number("SELECT count(*) FROM belfry.partition"))
@@ -161,7 +161,8 @@ func TestVerbsRunForAClientThatDisconnected(t *testing.T) {
 	require.Equal(t, int64(1), r.number("SELECT count(*) FROM belfry.queue WHERE deleted_at IS NOT NULL"))
 }
 
-// Encryption without a key is configured, and the answer and the log warn.
+// Configure accepts encryptionEnabled on a server without a key. The answer and the log contain a
+// warning.
 func TestConfigureWarnsOfEncryptionWithoutAKey(t *testing.T) {
 	r := newFixture(t)
 	set := settings("orders")
@@ -188,7 +189,7 @@ func TestConfigureWarnsOfEncryptionWithoutAKey(t *testing.T) {
 	}
 }
 
-// A change keeps what it does not touch, and of many changes at once none is lost.
+// Change keeps the other options. Simultaneous calls of Change lose no change.
 func TestChangesAtOnceLoseNothing(t *testing.T) {
 	r := newFixture(t)
 	_, _, err := r.Change(t.Context(), "none", func(*catalog.Settings) { t.Error("called for a queue that does not exist") })
@@ -245,8 +246,8 @@ func TestLateness(t *testing.T) {
 	require.Zero(t, late.Oldest, "a leased message does not wait")
 }
 
-// A restored backup may undo a deletion while a purge runs. The purge then deletes no row of the
-// restored queue.
+// A restored backup may undo the deletion of a queue while a purge runs. Then the purge deletes no
+// row of the restored queue.
 func TestPurgeDeletesNothingThatIsNotMarkedAsDeleted(t *testing.T) {
 	r := newFixture(t)
 	key := r.queueKey(r.configure("q"))

@@ -82,18 +82,19 @@ func (c *Catalog) closePartitions(ctx context.Context, queueID int64) error {
 		case from == "":
 			return nil
 		default:
-			// Another process may close the same queue. A pass from the beginning that finds
-			// nothing proves that no partition was left out.
+			// Another process may close the partitions of this page at the same time. Then closed is 0
+			// although later pages have open partitions. So only a pass from the beginning that finds
+			// no open partition proves that none is left.
 			from = ""
 		}
 	}
 }
 
-// closePage closes a page of partitions and deletes their cursors. The page begins at a partition
-// name and ends at upto.
-func (c *Catalog) closePage(ctx context.Context, queueID int64, from string) (closed int, upto string, err error) {
+// closePage closes a page of partitions and deletes their cursors. The names of the partitions are
+// start or later. upto is the name of the last partition of the page.
+func (c *Catalog) closePage(ctx context.Context, queueID int64, start string) (closed int, upto string, err error) {
 	err = c.pool.InTransaction(ctx, func(ctx context.Context, tx pgx.Tx) error {
-		rows, _ := tx.Query(ctx, sqlPartitionsClose, queueID, int64(pageSize), from) // CollectRows returns the error
+		rows, _ := tx.Query(ctx, sqlPartitionsClose, queueID, int64(pageSize), start) // CollectRows returns the error
 		ids, err := pgx.CollectRows(rows, func(row pgx.CollectableRow) (id int64, err error) {
 			err = row.Scan(&id, &upto)
 			return id, err
@@ -205,7 +206,8 @@ func (c *Catalog) deleteAll(ctx context.Context, statements []statement, args ..
 }
 
 // purgeGroup deletes the cursors of a deleted group, then its dead letters and redrives. An ack
-// writes dead letters while it holds the cursor, so none appears after the cursor is deleted.
+// writes dead letters while it holds the cursor, so no dead letter appears after the cursor is
+// deleted.
 func (c *Catalog) purgeGroup(ctx context.Context, key groupKey) error {
 	for ids, err := range c.pages(ctx, key.Queue) {
 		if err != nil {

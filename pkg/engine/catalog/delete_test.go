@@ -26,7 +26,7 @@ func TestDeleteOfALargeQueueAnswersFirstAndPurgesLater(t *testing.T) {
 	before, untouched := r.count(h), r.count(kept)
 	require.Equal(t, rows{queues: 1, partitions: 3001, messages: 15000, groups: 2, cursors: 6000, deadLetters: 12000}, before)
 
-	// Another session locks a message and a dead letter. Delete waits for neither.
+	// Another session locks a message and a dead letter. Delete does not wait for these locks.
 	reader := enginetest.Connect(t, r.dsn)
 	enginetest.Exec(t, reader, "BEGIN; SELECT FROM belfry.message FOR UPDATE; SELECT FROM belfry.dead_letter FOR UPDATE")
 	watch := stopwatch.Start(t)
@@ -36,12 +36,12 @@ func TestDeleteOfALargeQueueAnswersFirstAndPurgesLater(t *testing.T) {
 	watch.Within(t, enginetest.Patience/3, "Delete does not wait for the other session")
 	after := r.count(h)
 	require.Equal(t, before.messages, after.messages, "the purge deletes the rows later")
-	require.Equal(t, before.cursors, after.cursors, "the purge deletes the cursors later, and no verb reads them any more")
+	require.Equal(t, before.cursors, after.cursors, "the purge deletes the cursors later, but no verb reads them any more")
 	existed, err = r.Delete(enginetest.Context(t), "orders")
 	require.NoError(t, err)
 	require.False(t, existed)
 
-	// The name is free before anything is purged.
+	// The name is free before the purge deletes a row.
 	fresh := r.configure("orders")
 	require.NotEqual(t, old.QueueID, fresh.QueueID)
 	require.NotEqual(t, old.PartitionID, fresh.PartitionID)
@@ -100,7 +100,7 @@ func TestRunPurgesAfterEachDelete(t *testing.T) {
 
 func TestRunPurgesWhatAnEarlierProcessLeft(t *testing.T) {
 	r := newFixture(t)
-	// The earlier process ended after its first transactions. Most partitions are still open.
+	// The earlier process ended after its first transactions, so most partitions are still open.
 	key := r.queueKey(r.configure("orders"))
 	r.fill(key, size{partitions: 1200, messages: 2, groups: 1, deadLetters: 1})
 	h := r.holdings(key)
@@ -133,7 +133,7 @@ func TestInterruptedPurgeIsResumed(t *testing.T) {
 
 	require.NoError(t, catalog.New(enginetest.Pool(t, r.dsn), nil, &events.Bus{}, zap.NewNop()).Purge(enginetest.Context(t)))
 	require.Equal(t, rows{}, r.count(h))
-	require.NoError(t, r.Purge(enginetest.Context(t)), "a purge without deleted queues is no error")
+	require.NoError(t, r.Purge(enginetest.Context(t)), "a purge without deleted queues returns no error")
 }
 
 func TestTwoInstancesPurgeAtOnce(t *testing.T) {
@@ -176,7 +176,7 @@ func TestAFailedPurgeIsRepeated(t *testing.T) {
 	r.exec("ALTER TABLE belfry.elsewhere RENAME TO dead_letter")
 	enginetest.Await(t, "every row is purged", func() bool { return r.count(h) == rows{} })
 	require.NoError(t, stop())
-	require.Empty(t, warned, "one failure, one warning")
+	require.Empty(t, warned, "one failure logs one warning")
 }
 
 func TestRunEndsWithItsContext(t *testing.T) {
@@ -185,7 +185,7 @@ func TestRunEndsWithItsContext(t *testing.T) {
 	r.pool.Close()
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
-	require.NoError(t, r.Run(ctx), "Run ends without a database too")
+	require.NoError(t, r.Run(ctx), "Run also ends if the database is not reachable")
 	require.Error(t, r.Purge(t.Context()))
 }
 
@@ -212,7 +212,7 @@ func TestDeleteGroupAnswersFirstAndPurgesLater(t *testing.T) {
 	r.fill(r.queueKey(r.configure("other")), size{partitions: 3, messages: 1, groups: 2, deadLetters: 1})
 	gone, stays, elsewhere := r.groupKey("orders", "g1"), r.groupKey("orders", "g2"), r.groupKey("other", "g1")
 
-	// Another session locks the rows to purge. DeleteGroup waits for none of them.
+	// Another session locks the rows to purge. DeleteGroup does not wait for these locks.
 	holder := enginetest.Connect(t, r.dsn)
 	enginetest.Exec(t, holder, "BEGIN; SELECT FROM belfry.cursor FOR UPDATE; SELECT FROM belfry.dead_letter FOR UPDATE")
 	name := "orders"
@@ -226,7 +226,7 @@ func TestDeleteGroupAnswersFirstAndPurgesLater(t *testing.T) {
 	require.Zero(t, again.Cursors)
 	enginetest.Exec(t, holder, "COMMIT")
 
-	// Another process purges a group whose deletion this one began.
+	// Another process purges the group whose deletion this process began.
 	stop := run(t, catalog.New(enginetest.Pool(t, r.dsn), nil, &events.Bus{}, zap.NewNop()))
 	enginetest.Await(t, "the group is purged", func() bool { return r.rowsOf("group_deleted", gone) == 0 })
 	require.NoError(t, stop())
@@ -271,7 +271,8 @@ func TestKeepSubscriptionKeepsOnlyTheSubscription(t *testing.T) {
 	require.Zero(t, r.number("SELECT count(*) FROM belfry.cursor"))
 }
 
-// A partition is created while a group of its queue is deleted. The purge deletes its cursor too.
+// A partition is created while a group of the queue is deleted. The purge also deletes the cursor
+// of the group in the new partition.
 func TestAPartitionCreatedDuringDeleteGroupLeavesNoCursor(t *testing.T) {
 	r := newFixture(t)
 	r.fill(r.queueKey(r.configure("orders")), size{partitions: 1, messages: 1, groups: 1})

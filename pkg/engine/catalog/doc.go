@@ -6,14 +6,14 @@
 //
 // # Promises
 //
-//   - A changed option takes effect at once, also for messages that already wait.
+//   - A changed option takes effect at once, even for waiting messages.
 //   - After Delete returns, nothing can be pushed to, popped from or acknowledged in the queue. Run
 //     deletes the rows in the background. After a crash, the next start continues.
 //   - After DeleteGroup returns, the leases of the group are fenced and its name is free, on all
 //     instances.
-//   - Only a seek moves a cursor backwards. The group then receives the messages behind the new
-//     position again, dead-lettered ones included. Their dead letters stay listed until they are
-//     purged or redriven.
+//   - Only a seek moves a cursor backwards. The group then receives the messages after the new
+//     position again, including messages that are dead letters. Their dead letters stay listed
+//     until they are purged or redriven.
 //   - A verb acts only in the database epoch in which it resolved its names. See pkg/engine/store for
 //     epochs. A purge deletes only rows that are marked as deleted when it runs. So a failover or a
 //     restored backup cannot make it delete rows that reuse an id.
@@ -22,13 +22,13 @@
 //
 //  1. One small transaction deletes the row of the group.
 //  2. Every statement that pops, acknowledges, extends or releases joins the cursor with that row.
-//     So from this commit on it finds no cursor.
-//  3. A claim with a remembered group id reports that the group is gone. The pop resolves the name
-//     again.
+//     So after this commit the statement finds no cursor.
+//  3. A claim with a remembered group id reports that the group does not exist any more. Then the
+//     pop resolves the name again.
 //  4. Run deletes the cursors, dead letters and redrives.
 //
 // # Locks
 //
-// Locks are taken in the order of pkg/engine/store: partitions by id, then cursors by (partition, group).
-// A changed option waits for one cursor at a time and holds no other lock meanwhile.
+// The verbs take locks in the order of pkg/engine/store: partitions by id, then cursors by (partition,
+// group). Configure waits for one locked cursor at a time and holds no other lock meanwhile.
 package catalog

@@ -31,10 +31,10 @@ type DeletedGroup struct {
 // groupKey is a consumer group of one queue, by database id.
 type groupKey struct{ Queue, Group int64 }
 
-// groupCounts count what a call of DeleteGroup deleted.
+// groupCounts are the numbers of groups and cursors that a call of DeleteGroup deleted.
 type groupCounts struct{ groups, cursors int64 }
 
-// groupDeletion is the deletion of one group. counts include it.
+// groupDeletion is the deletion of one group. counts includes this group.
 type groupDeletion struct {
 	groupKey
 	epoch            int64
@@ -43,10 +43,11 @@ type groupDeletion struct {
 }
 
 // DeleteGroup deletes a consumer group from one queue, or from all queues if queueName is nil. When
-// it returns, the leases of the group are fenced, and the next pop with that name creates a new
-// group. Run purges the rows. The new group inherits nothing. With keepSubscription it inherits the
-// stored subscription, that is, where the old group started. A group that does not exist is no
-// error. Errors: CodeUnavailable; the same request deletes the rest.
+// DeleteGroup returns, the leases of the group are fenced, and the next pop with that name creates
+// a new group. Run purges the rows. With keepSubscription, the new group inherits the stored
+// subscription, that is, where the old group started. Otherwise it inherits nothing. If the group
+// does not exist, DeleteGroup returns no error. Errors: CodeUnavailable; the same request deletes
+// the rest.
 func (c *Catalog) DeleteGroup(ctx context.Context, group string, queueName *string, keepSubscription bool) (DeletedGroup, error) {
 	var out DeletedGroup
 	var counts groupCounts

@@ -81,7 +81,7 @@ func inBackground[T any](verb func() (T, error)) <-chan error {
 	return done
 }
 
-// deleted fills a queue and deletes it. Its rows are to be purged.
+// deleted fills a queue and deletes it. It returns the keys of the rows that the purge must delete.
 func (r *fixture) deleted(name string, s size) holdings {
 	r.t.Helper()
 	key := r.queueKey(r.configure(name))
@@ -101,8 +101,8 @@ func (r *fixture) queueKey(made catalog.Configured) int64 {
 // size is the number of rows that fill creates.
 type size struct{ partitions, messages, groups, deadLetters int }
 
-// fill creates partitions p1, p2, ... in a queue. Each gets messages, a cursor of every group, and
-// dead letters of every group.
+// fill creates partitions p1, p2, ... in a queue. Each partition gets messages, a cursor of every
+// group, and dead letters of every group.
 func (r *fixture) fill(key int64, s size) {
 	r.t.Helper()
 	r.exec(`INSERT INTO belfry.partition (queue_id, name, last_seq, last_push_at)

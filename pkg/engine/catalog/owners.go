@@ -18,13 +18,13 @@ var (
 	sqlTargets  = sql.Query("engine/catalog/owner_targets")
 )
 
-// Owners reads owners. It is safe for concurrent use.
+// Owners finds the queues and groups of leases and targets. It is safe for concurrent use.
 type Owners struct{ pool *postgres.Pool }
 
 // NewOwners returns Owners on pool.
 func NewOwners(pool *postgres.Pool) *Owners { return &Owners{pool: pool} }
 
-// Owner is a queue, and a consumer group of it.
+// Owner is a queue and one of its consumer groups.
 type Owner struct{ Queue, Group string }
 
 // Leases returns the queues and groups of each lease that exists. The lease may have expired. Errors:
@@ -47,8 +47,8 @@ type LeasePosition struct {
 	Partition int64
 }
 
-// InFlight returns for each partition of the leases that are live the seq up to which everything is done; -1: it
-// is unknown. A lease that has ended has no partition. Errors: CodeUnavailable.
+// InFlight returns, for each partition of each live lease, the seq up to which all messages are done, or -1 if
+// this seq is unknown. The result has no partition of a lease that has ended. Errors: CodeUnavailable.
 func (o *Owners) InFlight(ctx context.Context, leases []queue.ID) (map[LeasePosition]int64, error) {
 	found := make(map[LeasePosition]int64, len(leases))
 	_, err := postgres.Collect(ctx, o.pool, sqlInFlight, func(row pgx.CollectableRow) (none struct{}, err error) {
@@ -60,10 +60,11 @@ func (o *Owners) InFlight(ctx context.Context, leases []queue.ID) (map[LeasePosi
 		}
 		return none, err
 	}, queue.RawIDs(leases))
-	return found, postgres.Wrapf(err, "looking up what leases cover")
+	return found, postgres.Wrapf(err, "looking up the partitions of leases")
 }
 
-// Names are the names of a group, its queue and a partition. What does not exist has no name.
+// Names are the names of a group, its queue and a partition. If one of them does not exist, its
+// name is empty.
 type Names struct{ Queue, Group, Partition string }
 
 // Targets returns the names of groups and partitions, one element for each target. Errors: CodeUnavailable.

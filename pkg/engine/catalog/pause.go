@@ -16,8 +16,8 @@ import (
 
 var sqlPause = sql.Query("engine/catalog/pause")
 
-// Pausable is what SetPaused pauses: a queue, or one partition or one consumer group of it. At most one
-// of Partition and Group is set.
+// Pausable names the queue, partition or consumer group that SetPaused pauses. At most one of Partition
+// and Group is set.
 type Pausable struct{ Queue, Partition, Group string }
 
 // missing is the text of the error for a Pausable that does not exist.
@@ -32,10 +32,10 @@ func (p Pausable) missing() string {
 	}
 }
 
-// SetPaused pauses or resumes the delivery of messages, and returns whether that changed anything.
-// While a queue, a partition or a group is paused, its pops return nothing, and pushes and acks go on.
-// A resume wakes every waiting request on every instance. It does so also if it changed nothing, so a
-// resume that failed halfway can be repeated. Errors: CodeNotFound, CodeUnavailable.
+// SetPaused pauses or resumes the delivery of messages, and reports whether the state changed. While a
+// queue, a partition or a group is paused, pops from it return nothing. Pushes and acks continue. A
+// resume wakes every waiting request on every instance, even if the state did not change. So a resume
+// that failed halfway can be repeated. Errors: CodeNotFound, CodeUnavailable.
 func (c *Catalog) SetPaused(ctx context.Context, what Pausable, paused bool) (changed bool, err error) {
 	var partition zeronull.Int8
 	err = c.pool.InTransaction(ctx, func(ctx context.Context, tx pgx.Tx) error {

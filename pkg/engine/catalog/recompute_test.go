@@ -62,7 +62,7 @@ func TestAChangedDelayOrWindowChangesReadyAt(t *testing.T) {
 	require.Equal(t, int64(4), r.number(`SELECT count(*) FROM belfry.cursor c JOIN belfry.partition p
 		ON p.id = c.partition_id AND c.ready_at = p.last_push_at + interval '3000 seconds'`), "the window counts from the last push")
 	r.configure("orders", delay(6000), window(3000))
-	require.Equal(t, readiness{afterHour: 4}, r.readiness(key), "the longer of delay and window counts")
+	require.Equal(t, readiness{afterHour: 4}, r.readiness(key), "the longer time of delay and window counts")
 	r.configure("orders", window(3000))
 	require.Equal(t, readiness{withinHour: 4}, r.readiness(key))
 	r.configure("orders")
@@ -170,11 +170,11 @@ func TestOnlyTurningOffRetryDelayEndsTheWait(t *testing.T) {
 	require.Equal(t, readiness{withinHour: 2}, r.readiness(key))
 	set.Options.DelayedProcessing = 0
 	configure()
-	require.Equal(t, readiness{withinHour: 2}, r.readiness(key), "the wait goes on")
+	require.Equal(t, readiness{withinHour: 2}, r.readiness(key), "the wait for the retry continues")
 	require.Equal(t, int64(2), r.number("SELECT count(*) FROM belfry.cursor WHERE ready_at = retry_at"))
 	set.Options.RetryDelay = 5
 	configure()
-	require.Equal(t, readiness{withinHour: 2}, r.readiness(key), "a shorter delay applies from the next failure on")
+	require.Equal(t, readiness{withinHour: 2}, r.readiness(key), "a shorter delay applies only to later failures")
 	set.Options.RetryDelay = 0
 	configure()
 	require.Equal(t, readiness{now: 2}, r.readiness(key))
@@ -186,8 +186,8 @@ type optionSetting struct{ delay, backoff int64 }
 const in50Minutes, redriving = "clock_timestamp() + interval '50 minutes'", "redrives = 1, committed = 3"
 
 var recomputeRaces = map[string]struct {
-	// before runs before the change, beside in a transaction that is open when the change begins,
-	// last at the end of that transaction.
+	// before runs before the change. beside runs in a transaction that is open when the change
+	// begins. last runs at the end of this transaction.
 	before, beside, last string
 	to                   optionSetting
 }{
@@ -269,8 +269,8 @@ func withLockedCursor(t *testing.T) (r *fixture, key int64, holder *pgx.Conn) {
 	return r, key, holder
 }
 
-// Configure waits for a locked cursor. It holds no lock meanwhile, and it moves the other cursors
-// first.
+// Configure waits for a locked cursor. It holds no lock meanwhile, and it recomputes the other
+// cursors first.
 func TestConfigureHoldsNoLockWhileItWaits(t *testing.T) {
 	r, key, other := withLockedCursor(t)
 	done := inBackground(func() (catalog.Configured, error) {
@@ -284,8 +284,9 @@ func TestConfigureHoldsNoLockWhileItWaits(t *testing.T) {
 	require.Equal(t, readiness{withinHour: 3}, r.readiness(key))
 }
 
-// After a failed Configure, the same request to the same instance completes the change. The statement of the first
-// request is canceled while it waits for the cursor, as at its timeout: the end of its context does not cancel it.
+// After a failed Configure, the same request to the same instance completes the change. The test cancels the
+// statement of the first request while it waits for the cursor, as a timeout would. The end of the context of the
+// request would not cancel the statement.
 func TestARepeatedConfigureCompletesAFailedOne(t *testing.T) {
 	r, key, other := withLockedCursor(t)
 	same := catalog.New(enginetest.Pool(t, r.dsn), nil, r.bus, zap.NewNop())

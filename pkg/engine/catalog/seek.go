@@ -22,14 +22,15 @@ var (
 	sqlPlaceAt    = sql.Query("engine/catalog/place_at")
 )
 
-// Position is where a seek moves a cursor. With End it is behind the last message. Otherwise it is
-// behind the last message stored at or before After. The zero Position is before the first message.
+// Position is where a seek moves a cursor. With End, the position is after the last message.
+// Otherwise it is after the last message that was stored at or before After. The zero Position is
+// before the first message.
 type Position struct {
 	End   bool
 	After time.Time
 }
 
-// arg is the position as group_seek.sql takes it.
+// arg returns the position as a parameter of group_seek.sql.
 func (p Position) arg() pgtype.Timestamptz {
 	switch {
 	case p.End:
@@ -45,7 +46,8 @@ func (p Position) arg() pgtype.Timestamptz {
 type PartitionSeek struct {
 	// Moved is false if the group has no cursor in the partition.
 	Moved bool
-	// Place is when the last message before the new position was stored. It is zero without such a message.
+	// Place is the time at which the last message before the new position was stored. It is zero if no such
+	// message exists.
 	Place time.Time
 }
 
@@ -53,10 +55,10 @@ type PartitionSeek struct {
 // id is 0 if the name does not exist. moved counts the cursors that earlier pages moved.
 type seekTarget struct{ queue, group, partition, epoch, moved int64 }
 
-// Seek moves the cursors of a group in every partition of a queue and returns how many it moved: 0
-// for an unknown queue or group. It works in pages, and each page takes effect at once: its leases
-// end, so a later ack under them fails, and waiting requests look again. Errors: CodeUnavailable;
-// then some cursors are moved, and the same request moves the rest.
+// Seek moves the cursors of a group in every partition of a queue. It returns the number of moved
+// cursors, which is 0 for an unknown queue or group. Each page of cursors takes effect at once. The
+// leases of moved cursors end, so a later ack under such a lease fails. Waiting requests probe
+// again. Errors: CodeUnavailable; some cursors may have moved, and the same request moves the rest.
 func (c *Catalog) Seek(ctx context.Context, queueName, group string, to Position) (moved int64, err error) {
 	target, err := c.seekTarget(ctx, queueName, group, nil)
 	if err == nil && target.group != 0 {
@@ -131,7 +133,7 @@ func (c *Catalog) publishSeek() {
 	c.events.Resync("a consumer group was moved", events.Here)
 }
 
-// seek moves the cursors of a group in some partitions and returns the seq that each is at now.
+// seek moves the cursors of a group in some partitions and returns the new seq of each cursor.
 func (c *Catalog) seek(ctx context.Context, partitions []int64, target seekTarget, to Position) (seqs []int64, err error) {
 	err = c.pool.InTransaction(ctx, func(ctx context.Context, tx pgx.Tx) error {
 		rows, _ := tx.Query(ctx, sqlGroupSeek, partitions, target.group, to.arg(), target.epoch) // CollectRows returns the error

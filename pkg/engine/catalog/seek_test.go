@@ -14,7 +14,7 @@ import (
 	"github.com/belfry-mq/belfry/test/stopwatch"
 )
 
-// first is when the first message of an hourly queue was stored.
+// first is the time at which the first message of an hourly queue was stored.
 var first = time.Date(2026, 5, 16, 1, 0, 0, 0, time.UTC)
 
 // hourly fills a queue with messages that are one hour apart.
@@ -64,7 +64,7 @@ func TestSeekToEachKindOfPosition(t *testing.T) {
 	}{
 		"the end":                      {catalog.Position{End: true}, 9},
 		"the beginning":                {catalog.Position{}, 0},
-		"behind a message":             {after(4, 0), 4},
+		"after a message":              {after(4, 0), 4},
 		"just before a message":        {after(4, -time.Microsecond), 3},
 		"between two messages":         {after(4, time.Minute), 4},
 		"the first message":            {after(1, 0), 1},
@@ -186,8 +186,8 @@ func TestSeekBackOnTenThousandPartitions(t *testing.T) {
 	require.Equal(t, 6, published.count(), "one resync after the first page and one after the last")
 }
 
-// A request that waits for a partition of the last page gets a resync too, also if the group has a
-// cursor in few partitions.
+// A request that waits for a partition of the last page gets a resync too, even if the group has
+// cursors in only a few partitions.
 func TestSeekPublishesAResyncForEveryPage(t *testing.T) {
 	r := newFixture(t)
 	r.fill(r.queueKey(r.configure("orders")), size{partitions: 2500, messages: 1, groups: 1})
@@ -201,7 +201,8 @@ func TestSeekPublishesAResyncForEveryPage(t *testing.T) {
 	require.Equal(t, 2, published.count(), "one resync after the first page and one after the last")
 }
 
-// A push holds its partition while the group is moved to the end. Its wake comes after its commit.
+// A push holds its partition while a seek moves the group to the end. The wake of the push runs
+// after the commit of the push.
 func TestPushDuringASeekIsDelivered(t *testing.T) {
 	r := newFixture(t)
 	r.hourly("orders", size{partitions: 1, messages: 1, groups: 1})

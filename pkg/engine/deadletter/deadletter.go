@@ -16,13 +16,15 @@ import (
 	"github.com/belfry-mq/belfry/sql"
 )
 
-// MaxError is how many characters of an error a Filter compares.
+// MaxError is the number of characters of an error that a Filter compares.
 const MaxError = 200
 
 const (
-	// defaultPageSize is how many dead letters one transaction takes.
+	// defaultPageSize is the maximum number of dead letters that one transaction redrives, moves or
+	// purges.
 	defaultPageSize = 1000
-	// defaultBudget is how long Redrive and Purge run before they report what remains.
+	// defaultBudget is the time after which Redrive, Move and Purge stop and report how many dead
+	// letters remain.
 	defaultBudget = 10 * time.Second
 )
 
@@ -43,8 +45,8 @@ type Letters struct {
 	countSize int64
 }
 
-// New returns Letters on pool. sealer opens the payloads of queues with encryptionEnabled. It may be
-// nil; then such payloads are listed with a PayloadError.
+// New returns Letters on pool. sealer opens the payloads of queues with encryptionEnabled. If sealer
+// is nil, such dead letters have a PayloadError.
 func New(pool *postgres.Pool, sealer *seal.Sealer, bus *events.Bus, log *zap.Logger) *Letters {
 	return &Letters{pool: pool, sealer: sealer, events: bus, log: log, pageSize: defaultPageSize, budget: defaultBudget, countSize: countPage}
 }
@@ -56,14 +58,15 @@ type Filter struct {
 	Error *string
 	// From and To bound the instant of failure, both inclusive.
 	From, To time.Time
-	// AsOf selects the dead letters of an earlier count, for Redrive, RedriveAll, Move, Purge and PurgeTo. If it is zero, these
-	// count at their beginning.
+	// AsOf selects the dead letters of an earlier count, for Redrive, RedriveAll, Move, Purge and PurgeTo. If it is zero, they
+	// count the dead letters first.
 	AsOf AsOf
-	// Allowed are patterns of names of queues, as in belfry.matches, for List. Nil selects all.
+	// Allowed holds patterns of queue names (belfry.matches), for List and Summary. Nil selects all.
 	Allowed []string
 }
 
-// args returns the parameters of a statement. The error is compared as it was stored.
+// args returns the parameters of a statement. It changes the error like the server did before it
+// stored the error.
 func (f *Filter) args(ctx context.Context, pool *postgres.Pool) []any {
 	failure := f.Error
 	if failure != nil {
@@ -102,14 +105,14 @@ type Letter struct {
 // Page is a page of dead letters.
 type Page struct {
 	Letters []Letter
-	// Total is how many the filter selects.
+	// Total is the number of dead letters that the filter selects.
 	Total int64
-	// Cut: the page has fewer letters than its limit because they are large.
+	// Cut is set if the page has fewer letters than the limit because its letters are large.
 	Cut bool
 }
 
-// List returns up to limit dead letters after a key, newest failure first. It skips the first offset of them.
-// Errors: CodeUnavailable, and CodeOverloaded if the request has no memory for them.
+// List returns up to limit dead letters after a key, newest failure first. It skips the first offset dead
+// letters. Errors: CodeUnavailable, and CodeOverloaded if the server has no memory left for the page.
 func (l *Letters) List(ctx context.Context, f Filter, after ListKey, limit, offset int64) (page Page, err error) {
 	ctx, cancel := l.pool.Bounded(ctx)
 	defer cancel()
@@ -140,7 +143,7 @@ func (l *Letters) readLetter(row pgx.CollectableRow) (letter Letter, err error) 
 }
 
 // decrypt returns the payload, or the reason why it cannot be decrypted. The reason is a text and
-// not an error, so that one such payload does not hide the other dead letters.
+// not an error, so that one unreadable payload does not hide the other dead letters.
 func (l *Letters) decrypt(payload []byte, encrypted bool, message seal.Message) (opened []byte, failure string) {
 	if !encrypted {
 		return payload, ""
@@ -160,7 +163,8 @@ func (l *Letters) total(ctx context.Context, f *Filter) (n int64, err error) {
 	return n, nil
 }
 
-// appendReady adds a partition that is ready for a group in that time. nil: it is not ready.
+// appendReady adds a partition that becomes ready for a group after the time in. If in is nil, it
+// adds nothing.
 func appendReady(ready []queue.Ready, group, partition int64, in *postgres.Seconds) []queue.Ready {
 	if in == nil {
 		return ready

@@ -77,7 +77,7 @@ func TestRedriveIsBounded(t *testing.T) {
 	r.Bound(2, 0)
 	done, err := r.Redrive(t.Context(), named("q", "g"), 0, false)
 	require.NoError(t, err)
-	require.Equal(t, deadletter.Result{Matched: 5, Taken: 2, Remaining: 3}, counts(done), "one page is taken, and the rest remains")
+	require.Equal(t, deadletter.Result{Matched: 5, Taken: 2, Remaining: 3}, counts(done), "one page is taken, and three dead letters remain")
 	require.Len(t, r.published, 2, "a ready event is published for each cursor")
 	r.Bound(2, time.Minute)
 	done, err = r.Redrive(t.Context(), named("q", "g"), 0, false)
@@ -93,8 +93,8 @@ func TestRedriveIsBounded(t *testing.T) {
 	require.Zero(t, done.Taken, "a call whose context has ended takes nothing")
 }
 
-// A transaction that creates a dead letter may begin before a redrive and commit after the redrive
-// has counted. The redrive leaves it out.
+// A transaction that creates a dead letter may begin before a redrive, and commit after the redrive
+// has counted the dead letters. The redrive leaves this dead letter out.
 func TestRedriveTakesNoMoreThanItMatched(t *testing.T) {
 	r := newFixture(t)
 	r.fill(3)
@@ -129,8 +129,8 @@ func (r *fixture) first() (key string) {
 	return key
 }
 
-// Purge skips locked dead letters. If it waited for them, it could deadlock with the deletion of a
-// message that is a dead letter of several groups.
+// Purge skips locked dead letters. A purge that waits for locked dead letters could deadlock with
+// the deletion of a message that is a dead letter of several groups.
 func TestPurgeSkipsLockedDeadLetters(t *testing.T) {
 	r := newFixture(t)
 	r.fill(3)
@@ -145,8 +145,8 @@ func TestPurgeSkipsLockedDeadLetters(t *testing.T) {
 	require.Equal(t, deadletter.Result{Matched: 3, Taken: 2, Skipped: 1}, counts(done))
 }
 
-// The purge of a queue locks dead letters in another order than the deletion of a message does. So
-// the deletion skips closed partitions.
+// The purge of a queue and the deletion of a message lock dead letters in different orders. So the
+// deletion skips closed partitions.
 func TestDeleteSkipsClosedPartitions(t *testing.T) {
 	r := newFixture(t)
 	r.fill(1)
@@ -158,8 +158,7 @@ func TestDeleteSkipsClosedPartitions(t *testing.T) {
 	require.Equal(t, 1, letters)
 }
 
-// The queries find dead letters by group and instant of failure, and read no further than the list
-// goes.
+// The queries find dead letters by group and time of failure, and read only the rows of the list.
 func TestListsUseTheIndexOfAGroup(t *testing.T) {
 	r := newFixture(t)
 	conn, err := r.pool.Acquire(t.Context())
@@ -197,8 +196,8 @@ func TestMessageReturnsTheStateOfEachGroup(t *testing.T) {
 	require.Equal(t, queue.CodeNotFound, queue.CodeOf(err))
 }
 
-// While a SQL consumer holds a cursor, the deletion of a message waits. Pushes to the partition go on
-// meanwhile.
+// While a SQL consumer holds a cursor, the deletion of a message waits. Pushes to the partition
+// continue meanwhile.
 func TestADeletionThatWaitsBlocksNoPush(t *testing.T) {
 	r := newFixture(t)
 	r.fill(1)
@@ -207,7 +206,7 @@ func TestADeletionThatWaitsBlocksNoPush(t *testing.T) {
 	consumer, err := r.pool.Begin(t.Context())
 	require.NoError(t, err)
 	defer func() {
-		// The test itself rolls back before.
+		// The test has already rolled back the transaction.
 		require.ErrorIs(t, consumer.Rollback(context.WithoutCancel(t.Context())), pgx.ErrTxClosed)
 	}()
 	enginetest.Exec(t, consumer, `SELECT 1 FROM belfry.cursor FOR NO KEY UPDATE`)
@@ -262,8 +261,8 @@ func TestVerbsChangeNothingInAnotherEpoch(t *testing.T) {
 	require.Equal(t, int64(2), page.Total)
 }
 
-// A dead letter is deleted exactly when its message is in the inbox for the other queue, in the order of the log. Dead letters
-// without a readable message stay. A move that is refused, or only counts, changes nothing.
+// Move deletes a dead letter only if its message is in the inbox for the other queue. The messages keep the order of the
+// log. Dead letters without a readable message stay. A refused move and a dry run change nothing.
 func TestMovePushesEachMessageOnce(t *testing.T) {
 	r := newFixture(t)
 	r.fill(7)
@@ -304,7 +303,7 @@ func TestMovePushesEachMessageOnce(t *testing.T) {
 	require.Empty(t, inbox())
 	require.Len(t, letters(), all)
 
-	tx, err := r.pool.Begin(t.Context()) // another transaction deletes one of them, and gives up
+	tx, err := r.pool.Begin(t.Context()) // another transaction deletes one of the dead letters, and rolls back
 	require.NoError(t, err)
 	enginetest.Exec(t, tx, `DELETE FROM belfry.dead_letter d USING belfry.partition p WHERE p.id = d.partition_id AND p.name = 'p7'`)
 	r.Bound(3, time.Minute)

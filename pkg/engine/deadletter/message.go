@@ -20,9 +20,10 @@ import (
 )
 
 const (
-	// deleteLockTimeout is how long a deletion holds the partition while it waits for cursors.
+	// deleteLockTimeout bounds how long a deletion holds the partition lock while it waits for
+	// cursors.
 	deleteLockTimeout = 100 * time.Millisecond
-	// deletePause is how long the partition is free for others before the next attempt.
+	// deletePause is the pause before the next attempt. Meanwhile, pushes can lock the partition.
 	deletePause = 200 * time.Millisecond
 )
 
@@ -56,9 +57,11 @@ type Message struct {
 // GroupState is the state of one message for one consumer group.
 type GroupState struct {
 	Group string
-	// Consumed is set if the group has passed the message, also as a dead letter.
+	// Consumed is set if the cursor of the group is after the message, even if the message is a
+	// dead letter.
 	Consumed bool
-	// LeasedUntil is the end of the live lease that covers the message, zero without one.
+	// LeasedUntil is the end of the live lease that covers the message. It is zero without such a
+	// lease.
 	LeasedUntil time.Time
 	// Dead is set if the message is a dead letter of the group. Failures, Error and FailedAt
 	// describe the dead letter.
@@ -92,7 +95,7 @@ func readGroupState(row pgx.CollectableRow) (g GroupState, err error) {
 	return g, err
 }
 
-// find reads a message without its groups. The payload is as it is stored.
+// find reads a message without its groups. It does not decrypt the payload.
 func (l *Letters) find(ctx context.Context, partition queue.ID, transactionID string) (m Message, err error) {
 	err = l.pool.QueryRow(ctx, sqlMessageShow, [16]byte(partition), transactionID).Scan(
 		&m.partitionID, &m.seq, &m.ID, (*zeronull.UUID)(&m.TraceID), (*zeronull.Text)(&m.ProducerSub), &m.CreatedAt,
@@ -105,9 +108,10 @@ func (l *Letters) find(ctx context.Context, partition queue.ID, transactionID st
 }
 
 // Delete removes a message from its log, with its dead letters and its traces, and reports whether
-// it existed. Groups that have not consumed it skip it. A consumer that holds a lease on
-// it gets "Message not found" for its ack. Delete waits for SQL consumers that hold a cursor, until
-// the request times out. Pushes to the partition go on meanwhile. Errors: CodeUnavailable.
+// it existed. Groups that have not consumed the message skip it. A consumer that holds a lease on
+// the message gets "Message not found" for its ack. Delete waits for SQL consumers that hold a
+// cursor, until the request times out. Pushes to the partition continue meanwhile. Errors:
+// CodeUnavailable.
 func (l *Letters) Delete(ctx context.Context, partition queue.ID, transactionID string) (existed bool, err error) {
 	ctx, cancel := l.pool.Bounded(ctx)
 	defer cancel()
@@ -125,7 +129,7 @@ func (l *Letters) Delete(ctx context.Context, partition queue.ID, transactionID 
 			if backoff.Sleep(ctx, deletePause) == nil {
 				continue
 			}
-			err = fmt.Errorf("another transaction holds it: %w", err)
+			err = fmt.Errorf("another transaction holds a cursor of the partition: %w", err)
 		}
 		return existed, postgres.Wrapf(err, "deleting message %q of partition %s", transactionID, partition)
 	}

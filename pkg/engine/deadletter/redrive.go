@@ -23,51 +23,53 @@ var (
 	sqlOfMessage      = sql.Query("engine/deadletter/of_message")
 )
 
-// Result is the result of Redrive or Purge.
+// Result is the result of Redrive, Move or Purge.
 type Result struct {
-	// Matched is how many dead letters the filter selects of those that existed at the count.
+	// Matched is the number of dead letters that existed at the count and that the filter selects.
 	Matched int64
-	// Taken is how many of them were redriven or purged.
+	// Taken is the number of dead letters that were redriven, moved or purged.
 	Taken int64
-	// Skipped is how many were reached and not taken. Redrive skips a dead letter whose group is
-	// deleted, and deletes one whose message is deleted. Purge skips a dead letter that another
-	// transaction holds. Both skip the ids that they read in an earlier epoch of the database.
+	// Skipped is the number of dead letters that were examined but not taken. Redrive skips a dead
+	// letter whose group is deleted. It also counts a dead letter whose message is deleted as
+	// skipped, and deletes it. Purge skips a dead letter that another transaction has locked. Both
+	// skip ids that they read in an earlier epoch of the database.
 	Skipped int64
-	// Remaining is how many were not reached within the time of one call.
+	// Remaining is the number of dead letters that were not examined within the time of one call.
 	Remaining int64
 	// AsOf bounds a later action to the counted dead letters.
 	AsOf AsOf
 }
 
 // batch holds ids of dead letters, and the epoch of the database in which they are valid. last is the
-// key of the last row that was read for it, and read the number of these rows. taken is how many earlier batches took.
+// key of the last row that was read, and read is the number of these rows. taken is the number of dead letters that earlier
+// batches took.
 type batch struct {
 	ids   []int64
 	last  ListKey
 	epoch int64
 	read  int64
 	taken int64
-	// size is how many rows a page has, and most how many of them are taken.
+	// A page has at most size rows. At most most of its rows are taken.
 	size, most int64
 }
 
-// takeFunc redrives, moves or purges a batch in tx, and returns how many dead letters it took and what becomes
-// ready. In another epoch of the database it takes none.
+// takeFunc redrives, moves or purges a batch in tx, and returns the number of taken dead letters and the
+// partitions that become ready. In another epoch of the database it takes no dead letter.
 type takeFunc func(ctx context.Context, tx pgx.Tx, b batch) (taken int64, ready []queue.Ready, err error)
 
 // Redrive puts dead letters back for the group that they failed for. rate bounds the messages per
 // second; 0 means no bound. With dryRun it only counts. It returns after about 10 seconds, or when
-// ctx ends, and reports what remains. Errors: CodeUnavailable; the redriven messages stay redriven,
-// and the same request continues.
+// ctx ends, and reports how many dead letters remain. Errors: CodeUnavailable; the redriven
+// messages stay redriven, and the same request continues.
 func (l *Letters) Redrive(ctx context.Context, f Filter, rate int64, dryRun bool) (Result, error) {
 	result, err := l.takePages(ctx, f, run{rate: rate, dryRun: dryRun, budget: l.budget, take: redrive})
 	return result, postgres.Wrapf(err, "redriving dead letters")
 }
 
-// RedriveAll is Redrive without a bound on its time. It calls report after each transaction, which takes at most
-// 1,000 messages and a second. It returns when all dead letters are redriven, when report fails,
-// with its error, and when ctx ends. Before each report and before it returns nil it waits until a failover cannot undo
-// what it has done, or what it has found done: see postgres.Pool.Confirm.
+// RedriveAll is Redrive without a bound on its time. It calls report after each transaction. A transaction redrives at
+// most 1,000 messages and, with a rate, at most the messages of one second. RedriveAll returns when all dead letters
+// are redriven or ctx ends. If report fails, RedriveAll returns the error of report. Before each report, and before it
+// returns nil, RedriveAll waits until no failover can undo its commits (postgres.Pool.Confirm).
 func (l *Letters) RedriveAll(ctx context.Context, f Filter, rate int64, report func(Result) error) (Result, error) {
 	safe := func(so Result) error {
 		if err := l.pool.Confirm(ctx); err != nil {
@@ -82,24 +84,25 @@ func (l *Letters) RedriveAll(ctx context.Context, f Filter, rate int64, report f
 	return result, postgres.Wrapf(err, "redriving dead letters")
 }
 
-// run is how dead letters are taken.
+// run holds the parameters of takePages.
 type run struct {
 	// rate bounds the dead letters per second; 0 means no bound.
 	rate   int64
 	dryRun bool
-	// most is how many one page has at most; 0 means the default.
+	// most is the largest number of rows of a page; 0 means the default.
 	most int64
-	// budget is how long it takes.
+	// budget is the time after which takePages stops.
 	budget time.Duration
 	take   takeFunc
-	// before is called with each page that take gets, and may shorten it; it may be nil.
+	// before is called with each page before take. take gets the returned ids. before may be nil.
 	before func(ctx context.Context, ids []int64) (kept []int64, err error)
 	// report is called after each page; it may be nil.
 	report func(Result) error
 }
 
-// takePages hands the dead letters of a filter to take, page by page. It takes at most those that existed at the count. So it
-// takes no more than the count said, and a consumer that fails at once does not keep it busy.
+// takePages passes the dead letters of a filter to take, page by page. It leaves out dead letters that did not exist at the
+// count, and it takes no more than the counted number. Otherwise a consumer that fails every redriven message would keep
+// takePages busy forever.
 func (l *Letters) takePages(ctx context.Context, f Filter, how run) (Result, error) {
 	var err error
 	f.AsOf, err = l.countAll(ctx, &f, f.AsOf, nil)
@@ -151,7 +154,7 @@ func (l *Letters) takePages(ctx context.Context, f Filter, how run) (Result, err
 		}
 		pause = due - time.Since(started)
 	}
-	return result, nil // if the caller has left, what was taken stays taken
+	return result, nil // if ctx has ended, the taken dead letters stay taken
 }
 
 // takePage takes the dead letters of a page after b.last. The page has b.size rows, or fewer at the end.
@@ -191,7 +194,7 @@ func (l *Letters) readPage(ctx context.Context, f *Filter, b batch) (batch, erro
 	return b, err
 }
 
-// take takes a batch in one transaction with the row of the audit, and publishes what became ready.
+// take runs a takeFunc and writes the audit row in one transaction. Then it publishes the partitions that became ready.
 func (l *Letters) take(ctx context.Context, b batch, take takeFunc) (n int64, err error) {
 	var ready []queue.Ready
 	err = pgx.BeginFunc(ctx, l.pool, func(tx pgx.Tx) (err error) {
@@ -221,8 +224,8 @@ func redrive(ctx context.Context, tx pgx.Tx, b batch) (n int64, ready []queue.Re
 }
 
 // Retry redrives the dead letters of one message for one group, or for every group if group is nil.
-// It returns how many it redrove. Errors: CodeNotFound if the message does not exist or none of its
-// dead letters can be redriven; CodeUnavailable.
+// It returns the number of redriven dead letters. Errors: CodeNotFound if the message does not
+// exist or none of its dead letters can be redriven; CodeUnavailable.
 func (l *Letters) Retry(ctx context.Context, partition queue.ID, transactionID string, group *string) (n int64, err error) {
 	ctx, cancel := l.pool.Bounded(ctx)
 	defer cancel()
@@ -262,14 +265,15 @@ var (
 	sqlMoveQueues = sql.Query("engine/deadletter/move_queues")
 )
 
-// Move pushes the messages of dead letters to the queue target and deletes these dead letters. A transaction does both for up to
-// 1,000 of them, so none is lost or moved twice. A pushed message keeps its partition name, payload, transaction id and trace
-// id. It is in the inbox first, where target may refuse it: see pkg/engine/inbox. A message whose partition of target has its
-// transaction id is not stored again.
+// Move pushes the messages of dead letters to the queue target and deletes these dead letters. One transaction does both
+// for up to 1,000 dead letters, so no message is lost or moved twice. A pushed message keeps its partition name, payload,
+// transaction id and trace id. Move writes the message to the inbox, and the sequencer may reject it there
+// (pkg/engine/inbox). If the partition of target already has the transaction id, the message is not stored again.
 //
-// f.Queue is set, and is not target. Result.Skipped includes dead letters whose message is deleted or encrypted: they stay. Move
-// is bounded as Redrive is. Errors: CodeInvalid if the payloads of f.Queue are encrypted, because the inbox would store them in
-// the clear; CodeNotFound if target does not exist; CodeUnavailable, as in Redrive.
+// f.Queue must be set and differ from target. Result.Skipped includes dead letters whose message is deleted or encrypted.
+// Move keeps these dead letters. It has the time limit of Redrive. Errors: CodeInvalid if the payloads of f.Queue are
+// encrypted, because the inbox would store them in the clear; CodeNotFound if target does not exist; CodeUnavailable, as in
+// Redrive.
 func (l *Letters) Move(ctx context.Context, f Filter, target string, rate int64, dryRun bool) (Result, error) {
 	if err := l.checkMove(ctx, *f.Queue, target); err != nil {
 		return Result{}, err

@@ -12,7 +12,7 @@ import (
 	"github.com/belfry-mq/belfry/sql"
 )
 
-// MaxExamined bounds how many dead letters one summary examines.
+// MaxExamined is the maximum number of dead letters that one summary examines.
 const MaxExamined = 10_000
 
 var (
@@ -22,20 +22,21 @@ var (
 
 // SummaryBounds bound a summary.
 type SummaryBounds struct {
-	// Examine is how many dead letters are examined, from 1 to MaxExamined.
+	// Examine is the number of dead letters to examine, from 1 to MaxExamined.
 	Examine int64
-	// Groups is how many errors, and how many partitions, are returned: those with the most dead letters.
+	// Groups is the maximum length of Summary.Errors, and of Summary.Partitions. The entries with the
+	// most dead letters are returned.
 	Groups int64
-	// Letters is how many of the newest matching dead letters are returned.
+	// Letters is the maximum length of Summary.Letters.
 	Letters int64
 }
 
 // Count is a number of dead letters of a group with the same error, or in the same partition.
 type Count struct {
 	Queue, Group string
-	// Error is the first MaxError characters, of an error count.
+	// Error is the first MaxError characters of the error. It is empty in a count of a partition.
 	Error string
-	// Partition and PartitionID name the partition, of a partition count.
+	// Partition and PartitionID are empty in a count of an error.
 	Partition   string
 	PartitionID queue.ID
 	N           int64
@@ -45,19 +46,22 @@ type Count struct {
 
 // Summary counts the dead letters that a filter selects.
 type Summary struct {
-	// Examined is how many were read, and Matched how many of them the filter selected.
+	// Examined is the number of dead letters that were read. Matched is the number of these that
+	// the filter selected.
 	Examined, Matched int64
-	// Next is where to go on. It is zero if all were examined; otherwise more than Matched may match.
+	// Next is the key after which the next summary begins. It is zero if all dead letters were
+	// examined. Otherwise more dead letters than Matched may match.
 	Next               ListKey
 	Errors, Partitions []Count
-	// Letters are the newest ones. LettersNext is where a list of them goes on, zero at the end.
+	// Letters are the newest matching dead letters. LettersNext is the key after which List
+	// continues, zero at the end.
 	Letters     []Letter
 	LettersNext ListKey
 }
 
-// Summary examines the newest dead letters after a key, and counts those that a filter selects by error
-// and by partition. With Filter.Queue the order is that of the failures, otherwise that of the ids, which
-// is nearly the same. Errors: CodeUnavailable.
+// Summary examines the newest dead letters after a key, and counts the matching dead letters by error and
+// by partition. With Filter.Queue, it examines them in the order of their failures. Otherwise it uses the
+// order of their ids, which is nearly the same. Errors: CodeUnavailable.
 func (l *Letters) Summary(ctx context.Context, f Filter, after ListKey, bounds SummaryBounds) (s Summary, err error) {
 	ctx, cancel := l.pool.Bounded(ctx)
 	defer cancel()
@@ -89,5 +93,5 @@ func (l *Letters) Summary(ctx context.Context, f Filter, after ListKey, bounds S
 	if n := len(s.Letters); n > 0 && s.Matched > int64(n) {
 		s.LettersNext = s.Letters[n-1].ListKey
 	}
-	return s, postgres.Wrapf(err, "summing up dead letters")
+	return s, postgres.Wrapf(err, "reading the summary of dead letters")
 }

@@ -12,8 +12,8 @@ import (
 	"github.com/belfry-mq/belfry/test/enginetest"
 )
 
-// plant adds n dead letters with an error to a group, one second after the others, each in its own partition.
-// Their transaction ids are the error and a number from 1.
+// plant adds n dead letters with an error to a group. Their failures are one second apart, and each has its
+// own partition. Their transaction ids are the error and a number from 1.
 func (r *fixture) plant(queueName, group, failure string, n int) {
 	r.t.Helper()
 	values := strings.NewReplacer("$1", "'"+queueName+"'", "$2", "'"+group+"'", "$3", "'"+failure+"'", "$4", strconv.Itoa(n))
@@ -47,7 +47,7 @@ func transactions(letters []deadletter.Letter) (all []string) {
 	return all
 }
 
-// summed reads all pages of a summary: the total by error, and the dead letters in order.
+// summed reads all pages of a summary. It returns the totals by error, and the number of pages.
 func (r *fixture) summed(f deadletter.Filter, bounds deadletter.SummaryBounds) (byError map[string]int64, pages int) {
 	r.t.Helper()
 	byError = map[string]int64{}
@@ -76,7 +76,7 @@ func (r *fixture) listed(f deadletter.Filter, bounds deadletter.SummaryBounds) (
 	}
 }
 
-// A summary counts all dead letters that match, not only those that it lists, and names the newest ones.
+// A summary counts all matching dead letters, even if it lists fewer. It lists the newest dead letters.
 func TestASummaryCountsByErrorAndPartition(t *testing.T) {
 	r := newFixture(t)
 	r.plant("q", "g", "timeout", 3)
@@ -88,7 +88,7 @@ func TestASummaryCountsByErrorAndPartition(t *testing.T) {
 	require.NoError(t, err)
 	require.Equal(t, []int64{8, 8}, []int64{all.Examined, all.Matched})
 	require.Equal(t, []string{"q/g timeout 3", "other/g timeout 2", "q/g refused 2"}, lines(all.Errors))
-	require.Len(t, all.Partitions, 3, "as many as asked for")
+	require.Len(t, all.Partitions, 3, "the number of the bound")
 	require.Zero(t, all.Next)
 	require.Equal(t, []string{"timeout2", "timeout1"}, transactions(all.Letters))
 	require.NotZero(t, all.LettersNext)
@@ -109,7 +109,7 @@ func TestASummaryCountsByErrorAndPartition(t *testing.T) {
 		*f.Queue, *f.Group = "q", "g"
 		require.Equal(t, want, strings.Join(r.listed(f, bounds), " "), "with the queue")
 		f.Queue = nil
-		if f.Error == nil && f.Partition == nil { // the other queue has the same ones
+		if f.Error == nil && f.Partition == nil { // the other queue has the same dead letters
 			require.Equal(t, want, strings.Join(r.listed(f, bounds), " "), "without the queue")
 		}
 	}
@@ -118,8 +118,8 @@ func TestASummaryCountsByErrorAndPartition(t *testing.T) {
 	require.Equal(t, deadletter.Summary{}, none)
 }
 
-// However few dead letters a summary may examine, its pages together have each of them once, also when groups fail
-// at different times.
+// The pages of a summary together contain each dead letter once, with any limit of examined dead letters. Groups
+// may fail at different times.
 func TestPagesOfSummariesAreComplete(t *testing.T) {
 	r := newFixture(t)
 	for round := range 3 {
@@ -142,7 +142,8 @@ func TestPagesOfSummariesAreComplete(t *testing.T) {
 	}
 }
 
-// With the name of a queue and of a partition, older dead letters of the partition are found at once, if they are few.
+// With the names of a queue and of a partition, one page of a summary finds old dead letters of the partition, if they
+// are few.
 func TestASummaryOfOnePartition(t *testing.T) {
 	r := newFixture(t)
 	r.plant("q", "g", "old", 2)
@@ -154,7 +155,7 @@ func TestASummaryOfOnePartition(t *testing.T) {
 	require.Equal(t, []string{"q/g old1 1"}, lines(page.Partitions))
 	require.Zero(t, page.Next)
 	both := r.listed(deadletter.Filter{Queue: &queueName, Partition: &partition}, deadletter.SummaryBounds{Examine: 2, Letters: 1})
-	require.Equal(t, []string{"old1", "old1"}, both, "of two groups, in two pages")
+	require.Equal(t, []string{"old1", "old1"}, both, "the dead letters of two groups, in two pages")
 	many := r.listed(deadletter.Filter{Queue: &queueName, Partition: &partition}, deadletter.SummaryBounds{Examine: 1, Letters: 1})
 	require.Equal(t, both, many, "too many to examine at once")
 }
@@ -182,7 +183,7 @@ func TestARedriveReportsItsProgress(t *testing.T) {
 	require.Equal(t, []deadletter.Result{{Matched: 3, Taken: 2, Remaining: 1}, counts(done)}, reports)
 }
 
-// A redrive and a purge take the dead letters with one error only.
+// With a filter by error, a redrive and a purge take only the dead letters with this error.
 func TestARedriveOfOneError(t *testing.T) {
 	r := newFixture(t)
 	r.plant("q", "g", "timeout", 2)

@@ -38,11 +38,11 @@ type instance struct {
 	*Sequencer
 	store *store.Store
 	reg   *prometheus.Registry
-	// stop stops what start started.
+	// stop stops the goroutines that start has started.
 	stop func()
 	// before is called before each transaction of the sequencer. It may be nil.
 	before func(ids []int64)
-	// bus carries the events of the store, and not of the sequencer. Subscribe before start.
+	// bus has the events of the store, but not of the sequencer. Subscribe before start.
 	bus *events.Bus
 }
 
@@ -121,7 +121,7 @@ func (s session) exec(statement string, args ...any) {
 	enginetest.Exec(s.t, s, statement, args...)
 }
 
-// fails runs a statement that is refused and returns the error with its hint.
+// fails runs a statement that must fail, and returns the error with its hint.
 func (s session) fails(statement string, args ...any) string {
 	s.t.Helper()
 	_, err := s.Exec(enginetest.Context(s.t), statement, args...)

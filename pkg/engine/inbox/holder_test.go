@@ -42,7 +42,8 @@ func (r *fixture) runSteps(n int) {
 	}
 }
 
-// A foreign session that holds the leader lock and is busy is not ended. A log line names it.
+// A foreign session that holds the leader lock is not ended while it is busy. A log line names the
+// session.
 func TestABusyForeignSessionWithTheLeaderLockIsLogged(t *testing.T) {
 	r := newFixture(t)
 	logs := r.observeLogs()
@@ -76,7 +77,7 @@ func TestABusyForeignSessionWithTheLeaderLockIsLogged(t *testing.T) {
 	})
 }
 
-// While the first row changes, the sequencer is at work and no log line is written.
+// While the first row changes, the sequencer works, and no log line is written.
 func TestAWorkingSequencerIsNotLogged(t *testing.T) {
 	r := newFixture(t)
 	logs := r.observeLogs()
@@ -132,7 +133,7 @@ func TestHolderReturnsTheSessionWithTheLock(t *testing.T) {
 	require.Nil(t, h)
 	s := r.session()
 	for _, statement := range []string{
-		// Another class, or the form with one key, is another lock.
+		// A lock of another class, or with only one key, is a different lock.
 		fmt.Sprintf("SELECT pg_advisory_lock(%d, %d)", lockClass+1, leaderLock),
 		fmt.Sprintf("SELECT pg_advisory_lock(%d)", int64(lockClass)<<32|int64(leaderLock)), "SELECT pg_advisory_lock(7)",
 	} {
@@ -145,7 +146,7 @@ func TestHolderReturnsTheSessionWithTheLock(t *testing.T) {
 	h, err = r.Holder(enginetest.Context(t))
 	require.NoError(t, err)
 	require.Equal(t, &Holder{PID: r.leader(), User: r.user(), Application: "belfry-test"}, h)
-	// A role without rights on other sessions sees their user and application.
+	// A role without rights on other sessions also sees the user and the application of the holder.
 	var seen Holder
 	s.exec("SET ROLE belfry_consumer")
 	require.NoError(t, s.QueryRow(enginetest.Context(t), sqlHolder, lockClass, []int32{leaderLock}).Scan(&seen.PID, &seen.User, &seen.Application))

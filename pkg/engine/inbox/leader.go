@@ -53,7 +53,8 @@ func (s *Sequencer) tryLead(ctx context.Context) (bool, error) {
 	s.conn, s.watching, s.firstRow, s.scanned = conn, false, 0, emptySnapshot
 	err = AdvanceIDs(ctx, conn, s.Log)
 	if err == nil {
-		// Open producers may have left out their notification because of the previous sequencer.
+		// Open producers may have left out their notification while the previous sequencer was
+		// awake.
 		err = s.lockWatch(ctx)
 	}
 	if err != nil {
@@ -62,14 +63,14 @@ func (s *Sequencer) tryLead(ctx context.Context) (bool, error) {
 	}
 	s.Metrics.takeovers.Inc()
 	s.setLeading(true)
-	// The previous sequencer may have died between a commit and its wake, or before it published the
-	// wake. A heal finds such partitions.
+	// The previous sequencer may have died between a commit and the wake, or before it announced the
+	// ready cursors. A heal finds such partitions.
 	s.Pool.ReportBrokenConnection()
 	s.Log.Info("this instance became the sequencer of the inbox")
 	return true, nil
 }
 
-// setLeading reports whether this instance is the sequencer.
+// setLeading records whether this instance is the sequencer, and calls OnLeading after a change.
 func (s *Sequencer) setLeading(leading bool) {
 	was := s.leading.Swap(leading)
 	value := 0.0
@@ -123,11 +124,13 @@ func (s *Sequencer) unlock(ctx context.Context, id int32) error {
 }
 
 // AdvanceIDs moves the id sequences past the ids in use. Sequences fall behind if rows were inserted
-// without them: by logical replication, or by a copy of single tables. AdvanceIDs is called at the
-// start and by each new sequencer, because a replaced database makes an instance take over.
+// without them: by logical replication, or by a copy of single tables. The server calls AdvanceIDs
+// when it starts. Each new sequencer calls it too, because after a database is replaced (failover,
+// restore), an instance becomes the sequencer again.
 //
-// It takes as long as a query of a few indexes, or until ctx ends. It returns the error of the
-// database. If the role lacks the right to run it, it logs the missing right and returns nil.
+// AdvanceIDs runs one query on a few indexes, which ends with ctx. It returns the error of the
+// database. If the role lacks the right to run the query, AdvanceIDs logs the missing right and
+// returns nil.
 func AdvanceIDs(ctx context.Context, conn interface {
 	QueryRow(ctx context.Context, sql string, args ...any) pgx.Row
 }, log *zap.Logger,

@@ -19,8 +19,8 @@ const maxCount = 100_000
 
 // Counts is the number of rows in the tables, each at most 100,000.
 type Counts struct {
-	// Waiting counts committed rows that are not sequenced yet, Rejected those in
-	// belfry.inbox_rejected.
+	// Waiting is the number of committed rows that are not sequenced yet. Rejected is the number of
+	// rows of belfry.inbox_rejected.
 	Waiting, Rejected int64
 	// Oldest is the age of the first waiting row by the clock of the database, 0 if no row waits.
 	Oldest time.Duration
@@ -28,7 +28,7 @@ type Counts struct {
 	Leading bool
 }
 
-// Counts counts the rows of the inbox. It returns when ctx ends. Errors: CodeUnavailable.
+// Counts counts the rows of the inbox. Its query ends with ctx. Errors: CodeUnavailable.
 func (s *Sequencer) Counts(ctx context.Context) (Counts, error) {
 	c := Counts{Leading: s.leading.Load()}
 	err := s.Pool.QueryRow(ctx, sqlCounts, int64(maxCount)).Scan(&c.Waiting, &c.Rejected, (*postgres.Seconds)(&c.Oldest))

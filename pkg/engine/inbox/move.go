@@ -30,11 +30,11 @@ func (s *Sequencer) sequenceAll(ctx context.Context) error {
 		})
 		switch {
 		case postgres.SQLState(err) == postgres.InboxRowTaken:
-			// The next scan from the same snapshot finds the rows that are left.
+			// The next scan from the same snapshot finds the remaining rows.
 			s.Log.Info("another session moved rows of the inbox", zap.Error(err))
 		case notUTF8(err):
-			// The scan returns no row after the unreadable one. The next scan begins with the first
-			// row, as the search for unreadable rows does.
+			// The scan returns no row after the unreadable row. The search for unreadable rows
+			// begins with the first row, so the next scan does too.
 			s.scanned = emptySnapshot
 			rejected, failed := s.rejectUnreadable(ctx)
 			if failed != nil || rejected == 0 && from == emptySnapshot {
@@ -45,7 +45,8 @@ func (s *Sequencer) sequenceAll(ctx context.Context) error {
 			s.scanned = emptySnapshot
 			s.Log.Debug("a scan of the inbox was interrupted", zap.Error(err))
 		case err != nil:
-			// The scan may have timed out because of the backlog. A full scan is bounded.
+			// The scan may have timed out because of the backlog. The next scan is a full scan,
+			// which reads a bounded number of rows.
 			s.scanned = emptySnapshot
 			return err
 		case !more:
@@ -80,9 +81,9 @@ func (s *Sequencer) move(ctx context.Context, rows []row) error {
 	return s.reject(ctx, rejected)
 }
 
-// sequence moves rows and returns the refused ones. If the database refuses the batch because
-// of one row, sequence halves the batch until that row is alone. The first half is moved before the
-// second one.
+// sequence moves rows and returns the refused rows. If the database refuses the batch because of
+// one row, sequence halves the batch until it has found the row. It moves the first half before the
+// second half.
 func (s *Sequencer) sequence(ctx context.Context, rows []row) (refused []row, err error) {
 	ids, items := make([]int64, len(rows)), make([]queue.PushItem, len(rows))
 	for i := range rows {
@@ -97,7 +98,7 @@ func (s *Sequencer) sequence(ctx context.Context, rows []row) (refused []row, er
 	case len(rows) == 1:
 		var coded *queue.Error
 		if !errors.As(err, &coded) || coded.Code != queue.CodeInvalid {
-			coded = queue.Invalidf("the database refused it: %v", err)
+			coded = queue.Invalidf("the database refused the row: %v", err)
 		}
 		rows[0].problem = coded
 		return rows, nil
@@ -112,8 +113,8 @@ func (s *Sequencer) sequence(ctx context.Context, rows []row) (refused []row, er
 	return refused, nil
 }
 
-// causedByRow reports whether the values of a row caused an error: invalid values, or more than a
-// limit of Postgres (class 54).
+// causedByRow reports whether a row caused an error: its values are invalid, or they exceed a limit
+// of Postgres (class 54).
 func causedByRow(err error) bool {
 	return queue.CodeOf(err) == queue.CodeInvalid || strings.HasPrefix(postgres.SQLState(err), "54")
 }

@@ -51,7 +51,7 @@ func TestPushMany(t *testing.T) {
 	require.Zero(t, r.waiting())
 	s.exec(`SELECT belfry.push_many('q', ARRAY ['1', '2']::json[], partitions => '[0:1]={b,c}', transaction_ids => '{{v},{w}}')`)
 	r.runStep()
-	require.Equal(t, []string{"v"}, r.stored("b"), "arrays may begin at another index than 1")
+	require.Equal(t, []string{"v"}, r.stored("b"), "the lower bound of an array may differ from 1")
 	require.Equal(t, []string{"w"}, r.stored("c"))
 }
 
@@ -61,14 +61,14 @@ func TestPushErrorsNameTheProblem(t *testing.T) {
 	for statement, want := range map[string]string{
 		`SELECT belfry.push(NULL, '1')`: "22004 the queue is NULL / Name the queue in the first argument: " +
 			`belfry.push('orders', '{"id": 1}').`,
-		`SELECT belfry.push('', '1')`:                                                       "22023 the name of the queue is 0 bytes long / It has 1 to 255 bytes, and is not . or .., which clients remove from paths.",
-		`SELECT belfry.push(repeat('x', 256), '1')`:                                         "22023 the name of the queue is 256 bytes long / It has 1 to 255 bytes, and is not . or .., which clients remove from paths.",
-		`SELECT belfry.push('q', '1', repeat('x', 256))`:                                    "22023 belfry.push: the name of the partition is 256 bytes long / It has at most 255 bytes, and is not . or .., which clients remove from paths.",
-		`SELECT belfry.push('q', '1', transaction_id => repeat('x', 256))`:                  "22023 belfry.push: the transaction id is 256 characters long / At most 255 characters are allowed; a hash of it will do.",
-		`SELECT belfry.push('q', NULL)`:                                                     "22004 belfry.push: the payload is NULL / For the JSON value null write 'null'; of a row make JSON with to_json(row).",
-		`SELECT belfry.push('q', 'hello')`:                                                  "22P02 belfry.push: the payload is no JSON: hello / Of text make a JSON string with to_json(x::text), of a row an object with to_json(row).",
-		`SELECT belfry.push('q', '1', delay => '1 hour', visible_at => now())`:              "22023 delay and visible_at say the same thing / Give one of them.",
-		`SELECT belfry.push('q', '1', delay => '-1 s')`:                                     "22023 the delay -00:00:01 is negative / Leave it out for a message without a delay.",
+		`SELECT belfry.push('', '1')`:                                                       "22023 the name of the queue is 0 bytes long / A name has 1 to 255 bytes, and is not . or .., because clients remove these from paths.",
+		`SELECT belfry.push(repeat('x', 256), '1')`:                                         "22023 the name of the queue is 256 bytes long / A name has 1 to 255 bytes, and is not . or .., because clients remove these from paths.",
+		`SELECT belfry.push('q', '1', repeat('x', 256))`:                                    "22023 belfry.push: the name of the partition is 256 bytes long / A name has at most 255 bytes, and is not . or .., because clients remove these from paths.",
+		`SELECT belfry.push('q', '1', transaction_id => repeat('x', 256))`:                  "22023 belfry.push: the transaction id is 256 characters long / At most 255 characters are allowed. Use a hash of the id instead.",
+		`SELECT belfry.push('q', NULL)`:                                                     "22004 belfry.push: the payload is NULL / For the JSON value null write 'null'. To make JSON from a row write to_json(row).",
+		`SELECT belfry.push('q', 'hello')`:                                                  "22P02 belfry.push: the payload is not valid JSON: hello / Make a JSON string from a text with to_json(x::text), and an object from a row with to_json(row).",
+		`SELECT belfry.push('q', '1', delay => '1 hour', visible_at => now())`:              "22023 delay and visible_at are both given / Give one of them.",
+		`SELECT belfry.push('q', '1', delay => '-1 s')`:                                     "22023 the delay -00:00:01 is negative / Leave delay out for a message without a delay.",
 		`SELECT belfry.push_many('q', ARRAY ['1']::json[], partitions => ARRAY ['a', 'b'])`: "2202E belfry.push_many: there are 1 payloads, 2 partitions and 0 transaction ids / Give one for each payload, or leave the array out.",
 		`SELECT belfry.push_many('q', ARRAY ['1', NULL]::json[])`: "22023 belfry.push_many: message 2 cannot be pushed / " +
 			"A payload must not be NULL, a partition has at most 255 bytes and is not . or .., a transaction id at most 255 characters.",
@@ -80,8 +80,8 @@ func TestPushErrorsNameTheProblem(t *testing.T) {
 	require.Zero(t, r.waiting())
 }
 
-// A transaction sends one notification. With belfry.notify = off, in any spelling, it sends none and takes no lock. A call
-// of belfry.wake always sends one.
+// A transaction sends one notification. With belfry.notify = off, in any spelling, it sends no notification and takes no
+// lock. A call of belfry.wake always sends one.
 func TestNotifyOffSendsNothingAndTakesNoLock(t *testing.T) {
 	r := newFixture(t)
 	s, listener := r.session(), r.listener()
@@ -100,7 +100,7 @@ func TestNotifyOffSendsNothingAndTakesNoLock(t *testing.T) {
 	s.exec("SELECT belfry.wake()")
 	require.Equal(t, 1, listener.notified())
 	require.Zero(t, r.number("SELECT count(*) FROM pg_trigger t WHERE t.tgrelid = 'belfry.inbox'::regclass AND t.tgqual IS NOT NULL"),
-		"a condition of a trigger is planned by every statement")
+		"no trigger has a WHEN condition, because every statement would plan it")
 }
 
 // Libraries that map a table write every column, with NULL where the program has no value.
@@ -128,8 +128,8 @@ func TestInsertsOfLibraries(t *testing.T) {
 	producer.exec(`SELECT belfry.push('q', $1::json, transaction_id => 'three')`, order{9})
 	producer.exec(`INSERT INTO belfry.inbox (queue, partition, payload) VALUES (repeat('q', 300), NULL, '4')`)
 	for _, s := range []session{producer, other} {
-		require.Contains(t, s.fails(`SELECT payload FROM belfry.inbox`), "42501", "a producer reads no messages of others")
-		require.Zero(t, enginetest.Value[int](t, s, `SELECT count(*) FROM belfry.outbox`), "it has the messages of the open transaction only")
+		require.Contains(t, s.fails(`SELECT payload FROM belfry.inbox`), "42501", "a producer cannot read messages of other producers")
+		require.Zero(t, enginetest.Value[int](t, s, `SELECT count(*) FROM belfry.outbox`), "the outbox has only the messages of the open transaction")
 	}
 	r.runStep()
 	require.Equal(t, []string{"one", "two", "three"}, r.stored("Default"))

@@ -97,7 +97,7 @@ func TestARefusedRowIsFoundInABatch(t *testing.T) {
 	require.Contains(t, r.rejected()[0], "m3 invalid: the database refused a value")
 }
 
-// An error that no row causes rejects nothing.
+// The sequencer rejects no row because of an error that is not caused by a row.
 func TestAnErrorWithoutACausingRowRejectsNothing(t *testing.T) {
 	r := newFixture(t)
 	r.exec("ALTER TABLE belfry.message RENAME TO away")
@@ -158,8 +158,8 @@ func TestARowThatCannotBeSealedIsRejected(t *testing.T) {
 	require.Equal(t, int64(2), r.number(`SELECT count(*) FROM belfry.message m WHERE m.encrypted`))
 }
 
-// reject fills the table: n rows of the queue with the code. Their transaction ids are the name of the queue and
-// a number from 1.
+// plantRejected adds n rejected rows of the queue with the code. Their transaction ids are the name of the queue
+// and a number from 1.
 func (r *fixture) plantRejected(queueName, code string, n int) {
 	r.t.Helper()
 	r.exec(`INSERT INTO belfry.inbox_rejected (id, queue, partition, payload, transaction_id, inserted_at, code, reason)
@@ -210,7 +210,8 @@ func TestRejectedRowsAreListedInBoundedPages(t *testing.T) {
 	require.Empty(t, list.Rows)
 }
 
-// Each row shows why it was rejected and the beginning of its payload. A payload that is too large to read is left out.
+// Each row has the reason of its rejection and the beginning of its payload. List leaves out a payload that is too
+// large to read.
 func TestARejectedRowShowsItsReason(t *testing.T) {
 	r := newFixture(t)
 	s := r.session()
@@ -234,7 +235,7 @@ func TestARejectedRowShowsItsReason(t *testing.T) {
 	require.False(t, small.RejectedAt.Before(small.InsertedAt))
 }
 
-// A name that is not UTF-8 does not hide the list.
+// A row with a name that is not UTF-8 does not make List fail.
 func TestUnreadableRejectedRowsAreListed(t *testing.T) {
 	t.Parallel()
 	dsn := pgtest.EncodedDatabase(t, "SQL_ASCII")
@@ -257,8 +258,8 @@ func TestUnreadableRejectedRowsAreListed(t *testing.T) {
 	require.Equal(t, strings.Fields(`q p "x" - q p - t q - "x" t - p "x" t`), shown)
 }
 
-// Retry takes the rows that match, in their order, and Discard deletes them. Rows that are rejected meanwhile
-// are not taken.
+// Retry moves matching rows back to the inbox in their order, and Discard deletes matching rows. Both leave
+// out rows that are rejected meanwhile.
 func TestRejectedRowsAreRetriedAndDiscarded(t *testing.T) {
 	r := newFixture(t)
 	rejections := NewRejections(r.Pool)
@@ -274,7 +275,7 @@ func TestRejectedRowsAreRetriedAndDiscarded(t *testing.T) {
 	}
 	one := r.number("SELECT id FROM belfry.inbox_rejected WHERE transaction_id = 'a3'")
 	rows, _ := check(rejections.Retry(enginetest.Context(t), RejectedFilter{ID: one, Queue: text("b")}))
-	require.Zero(t, rows, "the row is of another queue")
+	require.Zero(t, rows, "the row belongs to another queue")
 	rows, _ = check(rejections.Retry(enginetest.Context(t), RejectedFilter{ID: one, Queue: text("a")}))
 	require.Equal(t, int64(1), rows)
 	require.Equal(t, []string{"a3"}, waiting())
@@ -310,7 +311,7 @@ func TestUnreadableRowsAreRejected(t *testing.T) {
 			t.Parallel()
 			dsn := pgtest.EncodedDatabase(t, encoding)
 			r := &fixture{t: t, dsn: dsn, instance: newInstance(t, dsn, nil)}
-			r.runStep() // the next scan is not a full scan
+			r.runStep() // so that the next scan is not a full scan
 			s := r.session()
 			s.insert("a", "before")
 			bad := fmt.Sprintf(`convert_from('%s', '%s')`, unreadable, encoding)
@@ -330,8 +331,8 @@ func TestUnreadableRowsAreRejected(t *testing.T) {
 	}
 }
 
-// The search for an unreadable row may time out because of large rows. It then searches fewer rows per statement. Here a
-// row with the payload "large" stands for a large row: a statement that checks five of them times out.
+// The search for an unreadable row may time out because of large rows. It then searches fewer rows per statement. The
+// test uses rows with the payload "large" in place of large rows: a statement that checks five such rows times out.
 func TestUnreadableRowsAreFoundAmongLargeRows(t *testing.T) {
 	t.Parallel()
 	dsn := pgtest.EncodedDatabase(t, "SQL_ASCII")

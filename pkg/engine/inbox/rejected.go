@@ -29,9 +29,10 @@ var (
 const (
 	// maxExamined bounds the rows that one call of List reads.
 	maxExamined = 10_000
-	// rejectedPage is how many rows one transaction of Retry or Discard reads.
+	// rejectedPage is the maximum number of rows that one transaction of Retry or Discard reads.
 	rejectedPage = 1000
-	// rejectedBudget is how long Retry and Discard run before they report that more is left.
+	// rejectedBudget is the time after which Retry and Discard stop and report that more rows may
+	// remain.
 	rejectedBudget = 10 * time.Second
 )
 
@@ -51,10 +52,10 @@ func NewRejections(pool *postgres.Pool) *Rejections {
 
 // RejectedFilter selects rejected rows. A field that is nil or zero selects all.
 type RejectedFilter struct {
-	// ID is the id of one row, for Retry and Discard.
+	// ID selects one row. Only Retry and Discard use it.
 	ID          int64
 	Queue, Code *string
-	// Allowed are patterns of names of queues, as in belfry.matches, for List. Nil selects all.
+	// Allowed holds patterns of queue names (belfry.matches). Only List uses it. Nil selects all.
 	Allowed []string
 }
 
@@ -65,9 +66,10 @@ type Rejection struct {
 	TraceID                         queue.ID
 	VisibleAt                       time.Time
 	InsertedAt, RejectedAt          time.Time
-	// Code is invalid, too_large or queue_full. Reason is the error in words.
+	// Code is invalid, too_large or queue_full. Reason is the text of the error.
 	Code, Reason string
-	// StoredBytes is how much space the payload takes. Excerpt is its beginning, nil if it cannot be shown.
+	// StoredBytes is the space that the payload takes in the database. Excerpt is the beginning of the
+	// payload, or nil if the payload cannot be shown.
 	StoredBytes int64
 	Excerpt     *string
 }
@@ -75,15 +77,15 @@ type Rejection struct {
 // RejectedList is a page of rejected rows.
 type RejectedList struct {
 	Rows []Rejection
-	// Examined is how many rows were read.
+	// Examined is the number of rows that were read.
 	Examined int64
-	// Next is the id after which the list goes on, 0 at its end.
+	// Next is the value of before for the next page, or 0 at the end.
 	Next int64
 }
 
-// List returns up to limit rows with an id below before, newest first. before is 0 for the newest rows.
-// It examines at most 10,000 rows, so a page may have fewer rows than limit although more match; then
-// Next says where to go on. Errors: CodeUnavailable.
+// List returns up to limit rows with an id below before, newest first. A before of 0 selects the newest
+// rows. List examines at most 10,000 rows, so a page may have fewer rows than limit although more rows
+// match. Then Next is set. Errors: CodeUnavailable.
 func (r *Rejections) List(ctx context.Context, f RejectedFilter, before, limit int64) (list RejectedList, err error) {
 	var last zeronull.Int8
 	list.Rows, err = postgres.Collect(ctx, r.pool, sqlRejectedList, func(row pgx.CollectableRow) (rejection Rejection, err error) {
@@ -97,7 +99,7 @@ func (r *Rejections) List(ctx context.Context, f RejectedFilter, before, limit i
 	if err != nil {
 		return RejectedList{}, postgres.Wrapf(err, "listing the rejected rows of the inbox")
 	}
-	if list.Rows[0].ID == 0 { // none matches
+	if list.Rows[0].ID == 0 { // no row matches
 		list.Rows = nil
 	}
 	switch n := len(list.Rows); {
@@ -109,22 +111,23 @@ func (r *Rejections) List(ctx context.Context, f RejectedFilter, before, limit i
 	return list, nil
 }
 
-// Retry puts rejected rows back at the end of the inbox and returns their number. It takes the rows that
-// are there when it begins, in transactions of at most 1,000 rows. more says that it stopped after 10
-// seconds; the same call continues. Rows that are back stay back after an error. Errors: CodeUnavailable.
+// Retry puts rejected rows back at the end of the inbox and returns their number. It takes only rows that
+// exist when it begins, in transactions of at most 1,000 rows. If more is true, Retry stopped after 10
+// seconds or failed, and the same call continues. Committed transactions stay committed after an error.
+// Errors: CodeUnavailable.
 func (r *Rejections) Retry(ctx context.Context, f RejectedFilter) (rows int64, more bool, err error) {
 	rows, more, err = r.take(ctx, f, sqlRejectedRetry)
 	return rows, more, postgres.Wrapf(err, "retrying rejected rows of the inbox")
 }
 
-// Discard deletes rejected rows and returns their number. It is bounded as Retry is. Errors:
+// Discard deletes rejected rows and returns their number. It has the time limit of Retry. Errors:
 // CodeUnavailable.
 func (r *Rejections) Discard(ctx context.Context, f RejectedFilter) (rows int64, more bool, err error) {
 	rows, more, err = r.take(ctx, f, sqlRejectedDiscard)
 	return rows, more, postgres.Wrapf(err, "discarding rejected rows of the inbox")
 }
 
-// take runs a statement with the ids of the rows of a filter, page by page.
+// take runs a statement with the ids of the rows that a filter selects, page by page.
 func (r *Rejections) take(ctx context.Context, f RejectedFilter, statement string) (rows int64, more bool, err error) {
 	began := time.Now()
 	at := progress{after: f.ID - 1, last: f.ID}
@@ -150,16 +153,16 @@ func (r *Rejections) take(ctx context.Context, f RejectedFilter, statement strin
 	return at.taken, false, nil
 }
 
-// progress is how far a retry or a discard is.
+// progress is the state of a Retry or Discard.
 type progress struct {
-	// after is the last examined id, and last the id of the last row to examine.
+	// after is the last examined id. last is the id of the last row to examine.
 	after, last int64
-	// taken is how many rows were taken.
+	// taken is the number of retried or discarded rows.
 	taken int64
 }
 
-// takePage takes the matching rows among the first ones after an id. It returns the progress then, with
-// after 0 at the end.
+// takePage takes the matching rows of the next page. It returns the new progress. Its after is 0 if no
+// row is left to examine.
 func (r *Rejections) takePage(ctx context.Context, f RejectedFilter, at progress, statement string) (next progress, err error) {
 	ctx, cancel := r.pool.Bounded(ctx)
 	defer cancel()
@@ -224,8 +227,9 @@ func (s *Sequencer) rejectUnreadable(ctx context.Context) (int, error) {
 }
 
 // findUnreadable searches the first batchRows rows of the inbox. The scan has moved all batches
-// before the unreadable row, so that row is among them. Large rows make a search time out, so
-// findUnreadable then searches fewer rows per statement. It stops at the first rows it finds.
+// before the unreadable row, so that row is among them. If a search times out because of large
+// rows, findUnreadable searches fewer rows per statement. It stops after the first statement that
+// finds an unreadable row.
 func (s *Sequencer) findUnreadable(ctx context.Context) (found []row, err error) {
 	after, limit := int64(math.MinInt64), batchRows
 	for left := batchRows; left > 0 && len(found) == 0; {
@@ -244,12 +248,13 @@ func (s *Sequencer) findUnreadable(ctx context.Context) (found []row, err error)
 	return found, nil
 }
 
-// checkReadable returns up to n rows with an id above after. Rows that are not UTF-8 have a problem.
+// checkReadable returns up to n rows with an id above after. It sets problem in rows that are not
+// UTF-8.
 func (s *Sequencer) checkReadable(ctx context.Context, after int64, n int) ([]row, error) {
 	return postgres.Collect(ctx, s.SequencerPool, sqlReadable, func(found pgx.CollectableRow) (r row, err error) {
 		var readable bool
 		if err = found.Scan(&r.id, &readable); !readable {
-			r.problem = queue.Invalidf("it cannot be read as UTF-8: client_encoding was not that of the text")
+			r.problem = queue.Invalidf("the row cannot be read as UTF-8: client_encoding did not match the encoding of the text")
 		}
 		return r, err
 	}, after, int64(n), s.cfg.MaxPayload)

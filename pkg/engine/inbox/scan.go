@@ -19,10 +19,10 @@ import (
 const (
 	// emptySnapshot is a snapshot that contains no row.
 	emptySnapshot = "3:3:"
-	// scanRows is how many rows one scan reads at most.
+	// scanRows is the maximum number of rows that one scan reads.
 	scanRows = 25_000
 	// batchRows and batchBytes bound one transaction, because pushes to the same partitions wait for
-	// it.
+	// its end.
 	batchRows  = 2000
 	batchBytes = 4 << 20
 )
@@ -40,8 +40,9 @@ type row struct {
 	problem *queue.Error
 }
 
-// scan reads rows and hands them to move in batches, while it reads the next batch. All rows of a
-// scan are of one snapshot. scan returns the snapshot, and whether it may contain more rows.
+// scan reads rows and passes them to move in batches. It reads the next batch while move runs. All
+// rows of a scan belong to one snapshot. scan returns the snapshot, and whether the snapshot may
+// contain more rows.
 func (s *Sequencer) scan(ctx context.Context, move func([]row) error) (snapshot string, more bool, err error) {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
@@ -74,8 +75,8 @@ func (s *Sequencer) scan(ctx context.Context, move func([]row) error) (snapshot 
 	return snapshot, found == scanRows, err
 }
 
-// scanQuery returns the query for rows that a snapshot did not contain. A full scan has its own
-// query, because the backlog may be too large to sort before the statement times out.
+// scanQuery returns the query for rows that a snapshot did not contain. A full scan uses a
+// different query, because sorting a large backlog can take longer than the statement timeout.
 func scanQuery(scanned string) string {
 	if scanned == emptySnapshot {
 		return sqlFirst
@@ -83,9 +84,9 @@ func scanQuery(scanned string) string {
 	return sqlLook
 }
 
-// readBatches reads the rows of one scan and hands them on in batches until hand returns false. It
-// returns the snapshot of the scan. It waits for each row for the request timeout at most, because the connection may be
-// silent. hand may take longer.
+// readBatches reads the rows of one scan and passes them to hand in batches, until hand returns false. It returns the
+// snapshot of the scan. It waits for each row at most the request timeout, because the connection may be broken without
+// an error. The time of hand does not count.
 func (s *Sequencer) readBatches(ctx context.Context, hand func([]row) bool) (snapshot string, err error) {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
@@ -131,8 +132,8 @@ func (s *Sequencer) readBatches(ctx context.Context, hand func([]row) bool) (sna
 	return snapshot, nil
 }
 
-// readRow reads one row. Only the first row of a scan has a snapshot. ok is false if the row has
-// nothing else: no row was found, or it was deleted meanwhile.
+// readRow reads one row. Only the first row of a scan has a snapshot. ok is false if the scan found
+// no row, or if the row was deleted meanwhile.
 func (s *Sequencer) readRow(rows pgx.Rows) (r row, snapshot string, ok bool, err error) {
 	var queueName pgtype.Text
 	var bytes int64

@@ -44,8 +44,8 @@ func TestARunningSequencerMovesCommittedRows(t *testing.T) {
 	require.Equal(t, numbered("m", 5), r.stored("a"))
 }
 
-// Other transactions take ids between the ids of an open transaction. The rows of that transaction
-// are stored in their order all the same.
+// Other transactions take ids between the ids of an open transaction. Nevertheless, the rows of the
+// open transaction are stored in their order.
 func TestRowsOfATransactionStayInOrder(t *testing.T) {
 	r := newFixture(t)
 	open, other := r.session(), r.session()
@@ -72,8 +72,8 @@ func TestRowsOfATransactionStayInOrder(t *testing.T) {
 	require.Zero(t, r.waiting())
 }
 
-// The second transaction waits for a row of the first one. It has the lower transaction number, and
-// its row is stored later all the same.
+// The second transaction waits for a row of the first transaction. It has the lower transaction id,
+// but its row is stored later.
 func TestARowInsertedAfterACommitIsStoredLater(t *testing.T) {
 	r := newFixture(t)
 	r.exec("CREATE TABLE public.account (id int PRIMARY KEY, n int)")
@@ -122,7 +122,8 @@ func TestRolledBackRowsNeverAppear(t *testing.T) {
 	require.Equal(t, []string{"one", "two"}, r.stored("a"))
 }
 
-// A scan finds rows that commit after the scan before, also with lower ids and transaction numbers.
+// A scan finds rows that committed after the previous scan, even with lower ids and transaction
+// ids.
 func TestLateCommitsAreFound(t *testing.T) {
 	r := newFixture(t)
 	r.runStep()
@@ -143,7 +144,7 @@ func TestLateCommitsAreFound(t *testing.T) {
 	require.Equal(t, []string{"0", "1", "2", "3", "4"}, r.stored("b"))
 }
 
-// The rows are more than one scan and one transaction take.
+// The number of rows is larger than one scan and one transaction can move.
 func TestManyRowsAreMovedInOrder(t *testing.T) {
 	r := newFixture(t)
 	const n = scanRows + 2*batchRows + 7
@@ -186,8 +187,8 @@ func TestDeletedRowsCostNothing(t *testing.T) {
 	require.Equal(t, []string{"now", "late"}, r.stored("a"))
 }
 
-// A full scan reads no more rows than it returns. To read the whole backlog could take longer than the
-// statement timeout.
+// A full scan reads only the rows that it returns. Reading the whole backlog could take longer than
+// the statement timeout.
 func TestAFullScanIsBounded(t *testing.T) {
 	r := newFixture(t)
 	r.runStep()
@@ -195,7 +196,7 @@ func TestAFullScanIsBounded(t *testing.T) {
 	r.exec(`ALTER TABLE belfry.inbox RENAME TO away`)
 	_, err := r.step(enginetest.Context(t))
 	require.Error(t, err)
-	require.Equal(t, emptySnapshot, r.scanned, "the scan after a failed one is a full scan")
+	require.Equal(t, emptySnapshot, r.scanned, "the scan after a failed scan is a full scan")
 	r.exec(`ALTER TABLE belfry.away RENAME TO inbox`)
 
 	r.exec(`INSERT INTO belfry.inbox (queue, payload) SELECT 'q', '1' FROM generate_series(1, 20000)`)
@@ -216,7 +217,7 @@ type planNode struct {
 	Plans []planNode
 }
 
-// most returns the largest number of rows of a node.
+// most returns the largest number of rows that a node of the plan returns.
 func (e planNode) most() float64 {
 	n := e.Rows
 	for _, child := range e.Plans {
@@ -225,22 +226,23 @@ func (e planNode) most() float64 {
 	return n
 }
 
-// After a failover, transaction numbers may be assigned again. A resync makes the next scan full.
+// After a failover, transaction ids may be assigned again. A resync makes the next scan a full
+// scan.
 func TestAResyncCausesAFullScan(t *testing.T) {
 	r := newFixture(t)
 	r.runStep()
 	r.scanned = "1000000000:1000000000:"
 	r.session().insert("a", "one")
 	r.runStep()
-	require.Empty(t, r.stored("a"), "the row is in a snapshot that counts as handled")
+	require.Empty(t, r.stored("a"), "the scan skips the row, because the saved snapshot contains its transaction id")
 	r.OnResync("", events.Peer)
 	r.runStep()
 	require.Equal(t, []string{"one"}, r.stored("a"))
 }
 
-// The inbox is mostly empty when it is analyzed. The plans made then must suit many rows: they find
-// rows by id in the primary key, and new rows by transaction.
-func TestPlansForAnEmptyInboxSuitAFullOne(t *testing.T) {
+// ANALYZE usually sees an empty inbox. The plans must be good for a full inbox too: they find rows
+// by id with the primary key, and new rows by transaction id.
+func TestPlansForAnEmptyInboxAreGoodForAFullInbox(t *testing.T) {
 	r := newFixture(t)
 	r.exec("INSERT INTO belfry.inbox (queue, payload) SELECT 'q', '1' FROM generate_series(1, 50)")
 	r.exec("DELETE FROM belfry.inbox")

@@ -15,15 +15,16 @@ import (
 )
 
 const (
-	// Connections is how many connections of Deps.SequencerPool a Sequencer uses at a time: one holds the
-	// leader lock and moves rows, one reads them. sleepConn is taken out of the pool.
+	// Connections is the number of connections of Deps.SequencerPool that a Sequencer uses at the same
+	// time: one holds the leader lock and moves rows, and one reads rows. sleepConn does not count,
+	// because it is removed from the pool.
 	Connections = 2
 
-	// scanInterval is the least time between the starts of two scans under load, so that several
-	// commits share a transaction.
+	// scanInterval is the minimum time between the starts of two scans under load. So one
+	// transaction of the sequencer moves the rows of several commits.
 	scanInterval = 25 * time.Millisecond
-	// linger is how long the sequencer stays awake after the last batch of rows. To sleep and wake
-	// again costs about as many statements as the five scans that fit into it.
+	// linger is the time that the sequencer stays awake after the last batch of rows. Going to
+	// sleep and waking up costs about as many statements as the scans in this time.
 	linger = 100 * time.Millisecond
 )
 
@@ -37,7 +38,7 @@ type Appender interface {
 
 // Config is the configuration of a Sequencer.
 type Config struct {
-	// MaxPayload is the size in bytes of the largest payload that is sequenced.
+	// MaxPayload is the maximum size of a payload, in bytes.
 	MaxPayload int64
 	// AllowAnyJSON accepts payloads that some clients cannot read; see pkg/engine/portable.
 	AllowAnyJSON bool
@@ -53,28 +54,29 @@ type Sequencer struct {
 	events.Nop
 	Deps
 	cfg Config
-	// wake holds at most one signal: rows may wait.
+	// wake holds a signal if rows may wait.
 	wake events.Signal
 	// notifications counts the notifications since the last scan began.
 	notifications atomic.Int64
 	// fullScan makes the next scan read all rows.
 	fullScan atomic.Bool
-	// leading reports to other goroutines that conn is not nil.
+	// leading tells other goroutines whether conn is set.
 	leading atomic.Bool
 
 	// Only Run uses the fields below.
 
 	// conn is the session with the leader lock. It is nil on standby.
 	conn *pgxpool.Conn
-	// scanned is a snapshot. All rows in it are handled. From fullScanAt on, it is not used.
+	// scanned is a snapshot. All its rows are moved or rejected. At fullScanAt, the next scan
+	// ignores scanned and reads all rows.
 	scanned    string
 	fullScanAt time.Time
 	// failures is the number of consecutive failures.
 	failures int
-	// lastBatch is when a scan last found more than one row. Under such load the sequencer is awake.
-	// Single rows are notified and moved at once.
+	// lastBatch is the time of the last scan that found more than one row. The sequencer stays awake
+	// for linger after this time.
 	lastBatch time.Time
-	// linger and stalledAfter are the constants. Tests change them.
+	// linger and stalledAfter have the values of the constants. Tests change them.
 	linger, stalledAfter time.Duration
 	standby
 	sleepState
@@ -82,16 +84,19 @@ type Sequencer struct {
 
 // Deps are the dependencies of a Sequencer.
 type Deps struct {
-	// Pool runs the queries of Counts and Holder. It records that a heal is needed.
+	// Pool runs the queries of Counts and Holder. A new sequencer reports a broken connection to
+	// Pool, which causes a heal.
 	Pool *postgres.Pool
-	// SequencerPool is a pool of Connections connections directly to Postgres, for the Sequencer alone.
+	// SequencerPool is used only by the Sequencer. It has Connections connections, without a pooler
+	// between.
 	SequencerPool *postgres.Pool
 	Appender      Appender
 	// Events publishes notifications of the inbox and resyncs.
 	Events *events.Bus
-	// Proven reports whether notifications arrive in time.
+	// Proven reports whether the listener is proven (docs/design.md).
 	Proven func() bool
-	// OnLeading is called when this instance has become the sequencer, or stopped being it. It must not block.
+	// OnLeading is called when this instance becomes the sequencer, and when it stops being the sequencer. It
+	// must not block.
 	OnLeading func(leading bool)
 	Metrics   *Metrics
 	Log       *zap.Logger
@@ -106,21 +111,21 @@ func New(deps Deps, cfg Config) *Sequencer {
 	return s
 }
 
-// OnInbox notes that rows may wait in the inbox. It never blocks.
+// OnInbox records that rows may wait in the inbox. It never blocks.
 func (s *Sequencer) OnInbox() {
 	s.notifications.Add(1)
 	s.wake.Set()
 }
 
-// OnResync requests a full scan. Notifications may be lost, or the database may be replaced: a
-// standby that was promoted may assign transaction ids again.
+// OnResync requests a full scan. Before a resync, notifications may have been lost. Or the database
+// was replaced: then transaction ids can occur again, and the snapshot in scanned is useless.
 func (s *Sequencer) OnResync(string, events.Origin) {
 	s.fullScan.Store(true)
 	s.OnInbox()
 }
 
-// Run sequences, or is on standby while another instance sequences, until ctx ends. It returns nil.
-// A failure is logged and retried.
+// Run moves rows until ctx ends, or is on standby while another instance is the sequencer. It
+// returns nil. It logs failures and tries again.
 func (s *Sequencer) Run(ctx context.Context) error {
 	timer := time.NewTimer(0)
 	defer timer.Stop()
@@ -170,8 +175,8 @@ func (s *Sequencer) handleFailure(err error, next time.Duration) {
 	}
 }
 
-// step does one round of work. It returns the time until the next step, unless a notification comes
-// first.
+// step does one step as the sequencer or on standby. It returns the time until the next step. A
+// notification makes the next step begin earlier.
 func (s *Sequencer) step(ctx context.Context) (next time.Duration, err error) {
 	if s.conn == nil {
 		leading, err := s.tryLead(ctx)

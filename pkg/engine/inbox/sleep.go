@@ -28,26 +28,26 @@ var errWatchLocked = errors.New("the session of the previous sequencer has not e
 // sleepState is the state of the protocol that the package doc describes under "Why a sleeping
 // sequencer misses no row".
 type sleepState struct {
-	// watchLocked is set while conn holds WATCH: producers may exist that do not notify.
+	// watchLocked is set while conn holds WATCH. Then producers may exist that do not notify.
 	watchLocked bool
-	// awake is set while conn holds AWAKE: new producers need not notify.
+	// awake is set while conn holds AWAKE. Then new producers may leave out their notification.
 	awake bool
 	// sleepConn is a session for SLEEP alone. It may be nil.
 	sleepConn *pgx.Conn
 	// sleepPID is the backend process of sleepConn.
 	sleepPID int32
-	// sleepResult receives the result when sleepConn has waited for SLEEP. It is nil while sleepConn
-	// does not wait. cancelSleep ends the wait, and with it the session.
+	// sleepResult receives the result of the wait of sleepConn for SLEEP. It is nil while sleepConn
+	// does not wait. cancelSleep ends the wait and the session.
 	sleepResult chan error
 	cancelSleep context.CancelFunc
 	// asleep is set while sleepConn holds SLEEP.
 	asleep bool
-	// sleepErr is the error of the last attempt to sleep. The next step returns it.
+	// sleepErr is the error of the last attempt to go to sleep. The next step returns this error.
 	sleepErr error
 }
 
-// lead is one step of the sequencer: it moves the visible rows, then wakes up or goes to sleep as
-// the load requires. It returns the time until the next step.
+// lead is one step of the sequencer. It moves the visible rows. Then the sequencer wakes up or goes
+// to sleep, depending on the load. It returns the time until the next step.
 func (s *Sequencer) lead(ctx context.Context) (next time.Duration, err error) {
 	began := time.Now()
 	if err := s.sleepErr; err != nil {
@@ -76,8 +76,8 @@ func (s *Sequencer) lead(ctx context.Context) (next time.Duration, err error) {
 	return s.idleInterval(), err
 }
 
-// lockWatch takes WATCH and notifies the other instances, before the first producer leaves out its
-// notification. It returns errWatchLocked if another session holds WATCH.
+// lockWatch takes WATCH and notifies the other instances. It must run before the first producer
+// leaves out its notification. It returns errWatchLocked if another session holds WATCH.
 func (s *Sequencer) lockWatch(ctx context.Context) error {
 	if err := s.conn.QueryRow(ctx, sqlMark, lockClass, watchLock).Scan(&s.watchLocked, nil); err != nil {
 		return fmt.Errorf("taking the watch lock of the inbox: %w", err)
@@ -93,7 +93,8 @@ func (s *Sequencer) lockWatch(ctx context.Context) error {
 }
 
 // wakeUp makes the sequencer awake. From now on producers may leave out their notification. If
-// another session holds AWAKE, nothing changes and they notify.
+// another session holds AWAKE, the sequencer does not become awake, and scans after each
+// notification.
 func (s *Sequencer) wakeUp(ctx context.Context) error {
 	if !s.watchLocked {
 		if err := s.lockWatch(ctx); err != nil {
@@ -162,15 +163,15 @@ func (s *Sequencer) finishSleep(err error) {
 	switch {
 	case err == nil:
 		s.asleep = true
-	case postgres.SQLState(err) == queryCanceled: // by stopSleep; the session is intact
+	case postgres.SQLState(err) == queryCanceled: // stopSleep canceled the wait; the session is intact
 	default:
 		s.closeSleepConn()
 		s.sleepErr = fmt.Errorf("waiting for the sleep lock of the inbox: %w", err)
 	}
 }
 
-// stopSleep ends the wait of sleepConn for SLEEP. It repeats the cancel request, because the wait may
-// not have begun when the first one arrives.
+// stopSleep ends the wait of sleepConn for SLEEP. It repeats the cancel request, because the first
+// request may arrive before the wait begins.
 func (s *Sequencer) stopSleep(ctx context.Context) error {
 	again := time.NewTicker(scanInterval)
 	defer again.Stop()
@@ -189,7 +190,7 @@ func (s *Sequencer) stopSleep(ctx context.Context) error {
 	}
 }
 
-// closeSleepConn ends the session of sleepConn, and with it its lock or its wait.
+// closeSleepConn ends the session of sleepConn. This releases SLEEP, or ends the wait for SLEEP.
 func (s *Sequencer) closeSleepConn() {
 	if s.sleepResult != nil {
 		s.cancelSleep()

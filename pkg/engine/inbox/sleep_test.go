@@ -56,9 +56,9 @@ func (r *fixture) wakeSequencer() {
 	}
 }
 
-// keepAwake keeps the sequencer awake for as long as given, beginning with the next row that it moves: first until the
-// test says otherwise. Call it before start.
-func (r *fixture) keepAwake() (until func(time.Duration)) {
+// keepAwake keeps the sequencer awake until the test calls release. Then the sequencer stays awake for the given time
+// after the next row that it moves. Call keepAwake before start.
+func (r *fixture) keepAwake() (release func(time.Duration)) {
 	r.linger = time.Hour
 	var wanted atomic.Int64
 	wanted.Store(int64(r.linger))
@@ -66,8 +66,9 @@ func (r *fixture) keepAwake() (until func(time.Duration)) {
 	return func(d time.Duration) { wanted.Store(int64(d)) }
 }
 
-// notified returns how many notifications of the inbox a session has received since the last call,
-// from all sessions or from one producer. All notifications of ended transactions are included.
+// notified returns the number of notifications of the inbox that a session has received since the
+// last call, from all sessions or from one producer. It includes all notifications of ended
+// transactions.
 func (s session) notified(producer ...session) (n int) {
 	s.t.Helper()
 	s.exec("SELECT pg_notify('no_more', '')")
@@ -106,7 +107,7 @@ func (r *fixture) noQueries(d time.Duration) bool {
 	return latest().Equal(before)
 }
 
-// Producers notify a sleeping sequencer, and leave it out while the sequencer is awake.
+// Producers notify a sleeping sequencer. While the sequencer is awake, they send no notification.
 func TestProducersNotifyASleepingSequencer(t *testing.T) {
 	r := newFixture(t)
 	keepAwake := r.keepAwake()
@@ -137,8 +138,8 @@ func TestProducersNotifyASleepingSequencer(t *testing.T) {
 	require.Equal(t, []string{"one", "two", "three"}, r.stored("a"))
 }
 
-// A transaction leaves out its notification and stays open. Its row is found when it commits. Until
-// then it costs no queries and delays no other row.
+// A transaction leaves out its notification and stays open. The sequencer finds its row after the
+// commit. Until then, the transaction causes no queries and delays no other row.
 func TestSleepWaitsForProducersThatDoNotNotify(t *testing.T) {
 	r := newFixture(t)
 	keepAwake := r.keepAwake()
@@ -198,12 +199,12 @@ func TestLoadEndsTheWaitForSleep(t *testing.T) {
 	require.Equal(t, []string{"late"}, r.stored("a"))
 }
 
-// Producers come in bursts, so the sequencer often goes to sleep, and its session is ended now and
-// then. All rows are found without a fallback scan.
+// Producers insert in bursts, so the sequencer often goes to sleep. The test ends the session of
+// the sequencer now and then. The sequencer finds all rows without a fallback scan.
 func TestManySleepsMissNoRow(t *testing.T) {
 	r := newFixture(t)
 	r.linger = 5 * time.Millisecond
-	r.start(t, r.dsn) // one instance only: another one would hide a missed row
+	r.start(t, r.dsn) // only one instance: a second instance would find a row that the first missed
 	const producers, bursts, each = 8, 25, 4
 	var sessions [producers]session
 	for n := range sessions {
@@ -234,11 +235,11 @@ func TestManySleepsMissNoRow(t *testing.T) {
 	require.Len(t, r.stored("noise"), producers*bursts*each)
 }
 
-// awaitLooks waits until an instance on standby has looked at the sequencer n times.
-func (r *fixture) awaitLooks(n int) {
+// awaitProbes waits until an instance on standby has made n probes.
+func (r *fixture) awaitProbes(n int) {
 	r.t.Helper()
 	var seen time.Time
-	enginetest.Await(r.t, "an instance looks at the sequencer", func() bool {
+	enginetest.Await(r.t, "an instance probes the inbox", func() bool {
 		var at time.Time
 		require.NoError(r.t, r.Pool.QueryRow(enginetest.Context(r.t), `SELECT coalesce(max(a.query_start), '0001-01-01')
 			FROM pg_stat_activity a WHERE a.datname = current_database() AND left(a.query, 80) = left($1, 80)`, sqlWatch).Scan(&at))
@@ -246,12 +247,12 @@ func (r *fixture) awaitLooks(n int) {
 			seen = at
 			n--
 		}
-		return n < 0 // the first one may have been before the call
+		return n < 0 // the first probe may have been before the call
 	})
 }
 
-// fakeSequencer opens a session that holds some locks, as a sequencer of another process does. die
-// ends it.
+// fakeSequencer opens a session that holds some locks, like the sequencer of another process. die
+// ends the session.
 func (r *fixture) fakeSequencer(ids ...int32) (die func()) {
 	r.t.Helper()
 	s := r.session()
@@ -261,14 +262,14 @@ func (r *fixture) fakeSequencer(ids ...int32) (die func()) {
 	return func() { r.exec("SELECT pg_terminate_backend($1::bigint::int)", int64(s.PgConn().PID())) }
 }
 
-// A sequencer dies asleep. SLEEP ends with its session, so the next row is notified and another
-// instance takes over.
+// A sequencer dies asleep. SLEEP ends with its session, so the producer of the next row notifies,
+// and another instance takes over.
 func TestDeathAsleep(t *testing.T) {
 	r := newFixture(t)
 	die := r.fakeSequencer(leaderLock, sleepLock)
 	r.start(t, r.dsn)
 	s, listener := r.session(), r.listener()
-	s.insert("a", "one") // wakes b, which sees a sequencer that has moved the row
+	s.insert("a", "one") // b gets the notification and finds no row, because the sequencer has moved it
 	s.exec("DELETE FROM belfry.inbox")
 	enginetest.Await(t, "b sends no more queries", func() bool { return r.noQueries(2 * watchInterval) })
 	die()
@@ -289,7 +290,7 @@ func TestDeathAwake(t *testing.T) {
 	s, late, listener := r.session(), r.session(), r.listener()
 	late.exec("BEGIN")
 	late.insert("a", "late")
-	r.awaitLooks(2) // b has found no row
+	r.awaitProbes(2) // b has found no row
 	s.insert("a", "one")
 	require.Zero(t, listener.notified(s), "b may notify, but the producer does not")
 	die()
@@ -306,8 +307,8 @@ func TestDeathAwake(t *testing.T) {
 	require.Equal(t, []string{"one", "late"}, r.stored("a"))
 }
 
-// A sequencer freezes asleep. Its session for SLEEP is ended too, because the next sequencer would wait
-// for that lock.
+// A sequencer freezes while it sleeps. Its session for SLEEP is ended too, because the next sequencer
+// would wait for SLEEP.
 func TestFrozenAsleep(t *testing.T) {
 	r := newFixture(t)
 	r.fakeSequencer(leaderLock)
@@ -318,12 +319,12 @@ func TestFrozenAsleep(t *testing.T) {
 	r.awaitSleep()
 }
 
-// One look without a row and without WATCH does not end watching, because the sequencer may have died
-// just before.
-func TestTwoQuietLooksEndWatching(t *testing.T) {
+// One probe that finds no row and no WATCH does not end watching, because the sequencer may have died
+// just before the probe.
+func TestTwoQuietProbesEndWatching(t *testing.T) {
 	r := newFixture(t)
 	die := r.fakeSequencer(leaderLock)
-	for range 2 { // starts to watch, then looks
+	for range 2 { // the first step starts to watch, the second step probes
 		r.runStep()
 		require.True(t, r.watching)
 	}

@@ -14,15 +14,17 @@ import (
 )
 
 const (
-	// watchInterval is the time between two looks at the sequencer.
+	// watchInterval is the time between two probes of the inbox on standby.
 	watchInterval = 600 * time.Millisecond
-	// frozenAfter is how long the leader session may wait for its client while rows wait.
+	// frozenAfter is the maximum time that the leader session may wait for its client while rows
+	// wait.
 	frozenAfter = time.Second
-	// terminateDelay is how long a terminated session may take to end.
+	// terminateDelay is the time that a terminated session gets to end.
 	terminateDelay = 50 * time.Millisecond
-	// stalledAfter is how long the first row waits before the holder of the leader lock is logged.
+	// stalledAfter is the time after which a waiting first row causes a log line that names the
+	// holder of the leader lock.
 	stalledAfter = 5 * time.Second
-	// warnInterval is the least time between two such log lines.
+	// warnInterval is the minimum time between two such log lines.
 	warnInterval = time.Minute
 )
 
@@ -35,28 +37,29 @@ var (
 
 // standby is the state of an instance that is not the sequencer. Only Run uses it.
 type standby struct {
-	// watching is set from a notification on, until the sequencer has moved the rows and released
-	// WATCH.
+	// watching is set by a notification. It is cleared when the sequencer has moved the rows and
+	// released WATCH.
 	watching bool
-	// firstRow is the id of the first waiting row in the last look. It is 0 if no row waited or
-	// before the first look. firstRowSince is when it was first seen.
+	// firstRow is the id of the first waiting row in the last probe. It is 0 if no row waited, and
+	// before the first probe. firstRowSince is the time of the first probe that found this row.
 	firstRow      int64
 	firstRowSince time.Time
-	// quiet is set if the last look found neither a row nor WATCH.
+	// quiet is set if the last probe found no row and WATCH was free.
 	quiet bool
-	// warnedAt is when the holder of the leader lock was last logged.
+	// warnedAt is the time of the last log line about the holder of the leader lock.
 	warnedAt time.Time
 }
 
-// watch is one step on standby. The first step after a notification only starts to watch, the next
-// ones look at the inbox:
+// watch is one step on standby. The first step after a notification only sets watching. Each later
+// step probes the inbox and handles three cases:
 //
-//  1. No row and no WATCH in two looks: watching ends. One look is not enough, because the sequencer
-//     may have died just before it. The next step tries to lead before it looks again.
-//  2. A row, and the sequencer seems frozen for the first time: it is notified, because it may sleep
-//     and the row may come from a session with belfry.notify = off.
-//  3. The same first row again, and the sequencer is frozen: its session is ended. The next step
-//     takes the free lock.
+//  1. Two probes in a row find no row, and WATCH is free: watching ends. One probe is not enough,
+//     because the sequencer may have died just before it. Before the second probe, the next step
+//     tries to take the leader lock.
+//  2. The probe finds a first row, and the leader session is idle for frozenAfter: watch notifies
+//     the sequencer. It may sleep because a session with belfry.notify = off wrote the row.
+//  3. The next probe finds the same first row, and the leader session is still idle: watch ends
+//     this session. The next step takes the free leader lock.
 //
 // watch returns the time until the next step.
 func (s *Sequencer) watch(ctx context.Context) (next time.Duration, err error) {
@@ -94,7 +97,7 @@ func (s *Sequencer) watch(ctx context.Context) (next time.Duration, err error) {
 func (s *Sequencer) endFrozen(ctx context.Context) error {
 	who, err := holder(ctx, s.SequencerPool, leaderLock)
 	if err != nil {
-		return fmt.Errorf("reading who the sequencer is: %w", err)
+		return fmt.Errorf("reading which session is the sequencer: %w", err)
 	}
 	var ended int64
 	if err := s.SequencerPool.QueryRow(ctx, sqlDepose, lockClass, leaderLock, frozenAfter.Seconds(), sleepLock).Scan(&ended); err != nil {
@@ -105,12 +108,12 @@ func (s *Sequencer) endFrozen(ctx context.Context) error {
 	return nil
 }
 
-// Holder is a session that holds a lock of the sequencer. It may be the session of an instance, or
-// any other one.
+// Holder is a session that holds a lock of the sequencer. It may be a session of an instance or of
+// another program.
 type Holder struct {
 	// PID is 0 for a prepared transaction.
 	PID int64
-	// User and Application describe the session. They are empty if they are not known.
+	// User and Application describe the session. They are empty if unknown.
 	User, Application string
 }
 
@@ -125,7 +128,7 @@ func (h *Holder) String() string {
 	}
 }
 
-// EndStatement is the SQL statement that ends the holder.
+// EndStatement returns the SQL statement that ends the holder.
 func (h *Holder) EndStatement() string {
 	if h.PID == 0 {
 		return "ROLLBACK PREPARED or COMMIT PREPARED"
@@ -138,19 +141,20 @@ type querier interface {
 	QueryRow(ctx context.Context, query string, args ...any) pgx.Row
 }
 
-// FindHolder is Sequencer.Holder for a program that sequences nothing. It returns the errors of db.
+// FindHolder is Sequencer.Holder for a program without a Sequencer. It returns the errors of db.
 func FindHolder(ctx context.Context, db querier) (*Holder, error) {
 	return holder(ctx, db, leaderLock, watchLock)
 }
 
-// Holder returns the session that is the sequencer, or that keeps the instances from being it, or
-// nil. It returns when ctx ends. Errors: CodeUnavailable.
+// Holder returns the session that holds the leader lock, or else the session that holds WATCH, or
+// nil. Its query ends with ctx. Errors: CodeUnavailable.
 func (s *Sequencer) Holder(ctx context.Context) (*Holder, error) {
 	h, err := holder(ctx, s.Pool, leaderLock, watchLock)
-	return h, postgres.Wrapf(err, "reading who holds the lock of the inbox")
+	return h, postgres.Wrapf(err, "reading which session holds the lock of the inbox")
 }
 
-// holder returns the session that holds the first held one of the locks, nil if all are free.
+// holder returns the session that holds the first of the locks that is not free. It returns nil if
+// all locks are free.
 func holder(ctx context.Context, db querier, locks ...int32) (*Holder, error) {
 	var h Holder
 	err := db.QueryRow(ctx, sqlHolder, lockClass, locks).Scan(&h.PID, &h.User, &h.Application)
@@ -161,8 +165,9 @@ func holder(ctx context.Context, db querier, locks ...int32) (*Holder, error) {
 }
 
 // warnIfStalled logs the holder of the leader lock if the first row has waited for stalledAfter. The
-// holder is an instance that cannot continue, or another session that is not idle or that this
-// instance has no right to end. firstBefore is the first row of the look before.
+// holder is an instance that cannot continue, or the session of another program that is not idle, or
+// a session that this instance has no right to end. firstBefore is the first row of the previous
+// probe.
 func (s *Sequencer) warnIfStalled(ctx context.Context, firstBefore int64) error {
 	if s.firstRow == 0 || s.firstRow != firstBefore {
 		s.firstRowSince = time.Now()
@@ -176,7 +181,7 @@ func (s *Sequencer) warnIfStalled(ctx context.Context, firstBefore int64) error 
 		return err
 	}
 	s.warnedAt = time.Now()
-	s.Log.Warn("the session with the lock of the inbox moved no row; if it is no session of Belfry, end it",
+	s.Log.Warn("the session with the lock of the inbox moved no row; if it is not a session of Belfry, end it",
 		zap.Stringer("holder", h), zap.Duration("for", time.Since(s.firstRowSince)), zap.String("hint", h.EndStatement()))
 	return nil
 }

@@ -18,7 +18,7 @@ import (
 	"github.com/belfry-mq/belfry/test/stopwatch"
 )
 
-// takeover is the longest time until another instance takes over: about 2 s, and as much again.
+// takeover bounds the time until another instance takes over. It is twice the expected time of 2 s.
 const takeover = 4 * time.Second
 
 // pair returns a fixture in which instance a is the sequencer and b is on standby.
@@ -75,7 +75,7 @@ func TestFrozenSequencerIsReplaced(t *testing.T) {
 	require.Equal(t, []string{"one", "two", "three"}, r.stored("a"))
 	require.Zero(t, enginetest.Metric(t, a.reg, "belfry_inbox_sequenced_total"), "the frozen instance stored nothing after it lost the lock")
 	require.Equal(t, int64(1), enginetest.Metric(t, b.reg, "belfry_inbox_takeovers_total"))
-	enginetest.Await(t, "the waiters of b look for commits whose wake a did not publish", func() bool { return looks.Load() > 0 })
+	enginetest.Await(t, "the waiting requests of b probe, because a may have committed without publishing a wake", func() bool { return looks.Load() > 0 })
 }
 
 // resyncs counts the resyncs that an instance publishes.
@@ -137,7 +137,7 @@ func TestATakeoverAdvancesTheIDSequences(t *testing.T) {
 	require.Empty(t, r.texts("SELECT unnest(belfry.advance_ids())"))
 }
 
-// A role without the right to belfry.advance_ids works. The missing right is logged.
+// A server works with a role that may not execute belfry.advance_ids. The missing right is logged.
 func TestAMissingRightToAdvanceIDsIsLogged(t *testing.T) {
 	r := newFixture(t)
 	s := r.session()
@@ -205,8 +205,8 @@ func TestSlowSequencerIsNotReplaced(t *testing.T) {
 	require.Equal(t, []string{"zero", "one"}, r.stored("a"))
 }
 
-// During a long scan the leader session is idle, and the sequencer is not frozen. After the scan it
-// is.
+// During a long scan the leader session is idle, but does not count as frozen. After the scan, an
+// idle leader session counts as frozen.
 func TestALongScanIsNotFrozen(t *testing.T) {
 	r := newFixture(t)
 	leader, reader := r.session(), r.session()
@@ -255,13 +255,13 @@ func TestTwoSequencersStoreEachRowOnce(t *testing.T) {
 	rival.conn = conn
 	var once sync.Once
 	r.before = func([]int64) {
-		once.Do(func() { // between read and move, the rival moves some of the rows
+		once.Do(func() { // between read and move, the other sequencer moves some rows
 			_, _, err := rival.scan(enginetest.Context(t), func(rows []row) error { return rival.move(context.WithoutCancel(t.Context()), rows[:3]) })
 			require.NoError(t, err)
 		})
 	}
 	s := r.session()
-	// The rows have no transaction ids, because those would be deduplicated anyway.
+	// The rows have no transaction ids, because rows with transaction ids would be deduplicated anyway.
 	for i := range 8 {
 		s.exec(`INSERT INTO belfry.inbox (queue, partition, payload) VALUES ('q', 'a', to_json($1::int))`, i)
 	}
@@ -281,8 +281,8 @@ func TestIdleInstancesSendNoQuery(t *testing.T) {
 	require.Zero(t, r.locks(watchLock, true))
 }
 
-// A row without a notification waits although the sequencer is not frozen. The instance on standby
-// notifies the sequencer and does not end it.
+// A row without a notification waits, and the sequencer sleeps. The instance on standby notifies
+// the sequencer and does not end its session.
 func TestSleepingSequencerIsNotFrozen(t *testing.T) {
 	r := newFixture(t)
 	a, b := r.instance, newInstance(t, r.dsn, nil)

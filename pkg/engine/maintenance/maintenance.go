@@ -1,12 +1,12 @@
-// Package maintenance keeps the two switches that an operator turns on for maintenance: one for pushes
-// and one for pops. They hold for all instances, and survive restarts.
+// Package maintenance keeps the two switches that an operator turns on for maintenance: one stops
+// pushes, and one stops pops. A switch is valid for all instances, and survives restarts.
 //
 // Set writes a row and a notification in one transaction. Each instance has the switches in memory. A
-// Watcher reads them again on each notification, and each time its LISTEN takes effect, because
-// notifications before that were not heard. Nothing is read without a notification.
+// Watcher reads the switches again after each notification. It also reads them each time its LISTEN
+// takes effect, because it did not receive earlier notifications.
 //
-// Every role of the database can notify. So the Watcher reads at most ten times a second. While
-// the switches cannot be read, the last ones are in force.
+// Every role of the database can notify. So the Watcher reads at most ten times a second. While the
+// switches cannot be read, the last read values are in force.
 package maintenance
 
 import (
@@ -37,17 +37,18 @@ const (
 	Pop  Switch = "pop_maintenance"
 )
 
-// Watcher knows the switches. It is safe for concurrent use.
+// Watcher holds the current values of the switches. It is safe for concurrent use.
 type Watcher struct {
 	events.Nop
 	pool *postgres.Pool
 	log  *zap.Logger
-	// changed has an element if the switches must be read.
+	// changed holds a signal if the switches must be read.
 	changed events.Signal
 	// OnChange is called when a switch has changed, and at the first Load. It must not block. Set it before Load.
 	OnChange func(push, pop bool)
 
-	// loading is held while the switches are read and stored, so that no older read is stored last.
+	// loading is held while the switches are read and stored, so that an older value never replaces
+	// a newer value.
 	loading sync.Mutex
 
 	mu sync.Mutex
@@ -77,8 +78,8 @@ func (w *Watcher) PopPaused() <-chan struct{} {
 	return w.popEnded
 }
 
-// Set turns a switch on or off for all instances, with the row of the audit. This instance knows the new
-// value when Set returns nil. Errors: CodeUnavailable; the switch may then have changed.
+// Set turns a switch on or off for all instances, and writes the audit row. When Set returns nil, this
+// instance uses the new value. Errors: CodeUnavailable; the switch may have changed nevertheless.
 func (w *Watcher) Set(ctx context.Context, name Switch, enabled bool) error {
 	err := w.pool.InTransaction(ctx, func(ctx context.Context, tx pgx.Tx) error {
 		if _, err := tx.Exec(ctx, sqlSet, string(name), enabled); err != nil {
@@ -98,7 +99,7 @@ func (w *Watcher) OnSetting() { w.changed.Set() }
 // Run reads the switches when they may have changed, until ctx ends. It returns nil.
 func (w *Watcher) Run(ctx context.Context) error {
 	return w.changed.Reread(ctx, w.Load, func(err error) {
-		w.log.Warn("the switches for maintenance could not be read; the last ones stay in force", zap.Error(err))
+		w.log.Warn("the switches for maintenance could not be read; the last values stay in force", zap.Error(err))
 	})
 }
 
@@ -126,7 +127,8 @@ func (w *Watcher) store(push, pop bool) {
 	}
 }
 
-// turn makes *ended a channel if on, and closes it otherwise.
+// turn sets *ended to a new channel if on is true. Otherwise it closes the channel and sets *ended
+// to nil.
 func turn(ended *chan struct{}, on bool) {
 	switch {
 	case on && *ended == nil:

@@ -1,12 +1,14 @@
-// Package portable decides which JSON of a client is stored. Every way in (HTTP, SQL, imports) asks Rules.Find.
+// Package portable decides which JSON of a client may be stored. HTTP requests, the inbox and imports call
+// Rules.Find.
 //
-// JSON has a flaw if some client of Queen MQ cannot read it. A client that cannot read one message
-// loses the whole answer of its pop: the other messages of the answer stay leased, and nobody sees an error.
+// JSON has a flaw if some client of Queen MQ cannot read it. If a client cannot read one message, it loses
+// the whole answer of its pop. The other messages of the answer stay leased, and no error is reported.
 //
-// It promises that the five clients (JavaScript, Python, Go, PHP and C++) can read an answer with JSON that has no
-// flaw. It says nothing about the syntax: JSON that is malformed may have no flaw.
+// The package promises that the five clients (JavaScript, Python, Go, PHP and C++) can read an answer with JSON
+// that has no flaw. It does not check the syntax: malformed JSON may have no flaw.
 //
-// Find reads the bytes once and allocates no memory. It reads only JSON that may have a flaw again, to find the path.
+// Find reads the bytes once and allocates no memory. If the JSON may have a flaw, Find reads it a second time to find
+// the path.
 package portable
 
 import (
@@ -19,37 +21,40 @@ import (
 	"github.com/go-json-experiment/json/jsontext"
 )
 
-// MaxDepth is how deep arrays and objects of a value may be nested. Of the five clients, PHP reads the least: json_decode
-// stops at 512 levels, and an answer puts 3 levels around a payload. Python stops at about 1,000 levels,
-// minus the calls of the program. Go stops at 10,000. JavaScript reads more levels than it can write.
+// MaxDepth is the maximum number of nested arrays and objects of a value. PHP has the lowest limit of the five clients:
+// json_decode stops at 512 levels, and an answer puts 3 levels around a payload. Python stops at about 1,000 levels,
+// minus the depth of its call stack. Go stops at 10,000. JavaScript reads more levels than it can write.
 const MaxDepth = 500
 
 // MaxAnyDepth is the same limit for Rules.Any. The JSON readers of the server and of the Go client stop at 10,000 levels,
 // and a body or an answer puts up to 5 levels around a value.
 const MaxAnyDepth = 9_990
 
-// maxEnvelope is the most levels that a body puts around a value.
+// maxEnvelope is the maximum number of levels that a body puts around a value.
 const maxEnvelope = 5
 
-// Rules say which flaws are allowed. The zero Rules judge one value, and allow nothing.
+// Rules say which flaws are allowed. The zero Rules apply to JSON that is one value, and allow no
+// flaw.
 type Rules struct {
-	// Any allows JSON that some client cannot read, up to MaxAnyDepth levels; see http.allow_any_json. Half of a surrogate
-	// pair is allowed in Values only. In a name it would become U+FFFD, and two names would be one.
+	// Any allows JSON that some client cannot read, up to MaxAnyDepth levels; see http.allow_any_json. It allows half of a
+	// surrogate pair only in Values. Elsewhere the half would become U+FFFD, so two different names of queues could become
+	// equal.
 	Any bool
-	// Values are the paths of the values in a body, without indexes: items[].payload. Levels count from there. Nil: the
-	// JSON is one value itself.
+	// Values are the paths of the values in a body, without indexes: items[].payload. Nesting is counted from these
+	// paths. Nil means that the whole JSON is one value.
 	Values []string
-	// Texts are the paths, as in Values, of strings that may have half of a surrogate pair.
+	// Texts are the paths of strings that may have half of a surrogate pair, in the format of
+	// Values.
 	Texts []string
 }
 
 // Flaw is a place in JSON that some client cannot read.
 type Flaw struct {
-	// path is like items[3].payload.a[2].
+	// path has the format items[3].payload.a[2].
 	path string
-	// text says what is there, and advice what to send instead.
+	// text describes the flaw. advice says what to send instead.
 	text, advice string
-	// final: http.allow_any_json does not allow it.
+	// final is set if http.allow_any_json does not allow the flaw.
 	final bool
 }
 
@@ -82,13 +87,14 @@ type walker struct {
 	*Rules
 	root    string
 	decoder *jsontext.Decoder
-	// limit is how many levels a value may have.
+	// limit is the maximum number of levels of a value.
 	limit int
 	// names are the names of the members at the first levels.
 	names [maxEnvelope + 1]string
 }
 
-// next reads one token and returns its flaw, unless the rules allow it. more is false at the end, and at malformed JSON.
+// next reads one token. It returns the flaw of the token if the rules do not allow this flaw. more is false at the
+// end, and at malformed JSON.
 func (w *walker) next() (flaw *Flaw, more bool) {
 	d := w.decoder
 	switch d.PeekKind() {
@@ -109,7 +115,7 @@ func (w *walker) next() (flaw *Flaw, more bool) {
 			return nil, false
 		}
 		if isName && depth <= maxEnvelope {
-			unquoted, _ := jsontext.AppendUnquote(nil, clip(string(text))) // a clipped text is no name of an envelope
+			unquoted, _ := jsontext.AppendUnquote(nil, clip(string(text))) // names in an envelope are shorter than the limit of clip
 			w.names[depth] = string(unquoted)
 		}
 		if at := loneSurrogate(text); at >= 0 && !w.allowsSurrogate(isName) {
@@ -132,23 +138,23 @@ func (w *walker) next() (flaw *Flaw, more bool) {
 	return flaw, true
 }
 
-// around returns how many levels are around the value that is being read, or 0 outside of Values.
+// around returns the number of levels around the value that is being read, or 0 outside of Values.
 func (w *walker) around() int {
 	level, _ := w.find(w.Values)
 	return level
 }
 
-// allowsSurrogate reports whether the string that was read last may have half of a surrogate pair.
+// allowsSurrogate reports whether the last read string may have half of a surrogate pair.
 func (w *walker) allowsSurrogate(isName bool) bool {
 	level, whole := w.find(w.Texts)
 	return level > 0 && whole && !isName || w.Any && w.inValue()
 }
 
-// inValue reports whether what was read last is a part of a value.
+// inValue reports whether the last read token is a part of a value.
 func (w *walker) inValue() bool { return w.Values == nil || w.around() > 0 }
 
-// find returns at which level the path of what was read last begins with one of some paths, or 0. whole says
-// that it is that path.
+// find looks for a prefix of the path of the last read token in paths. It returns the level of this prefix,
+// or 0. whole reports whether the prefix is the whole path.
 func (w *walker) find(paths []string) (level int, whole bool) {
 	path, depth := make([]byte, 0, 512), w.decoder.StackDepth()
 	for level := 1; level <= min(depth, maxEnvelope); level++ {
@@ -167,7 +173,7 @@ func (w *walker) find(paths []string) (level int, whole bool) {
 	return 0, false
 }
 
-// surrogateFlaw returns the flaw of the string that was read last.
+// surrogateFlaw returns the flaw of the last read string.
 func (w *walker) surrogateFlaw(isName bool, escape string) *Flaw {
 	depth, before := w.decoder.StackDepth(), ""
 	if isName {
@@ -177,7 +183,7 @@ func (w *walker) surrogateFlaw(isName bool, escape string) *Flaw {
 	return &Flaw{path: path, final: !w.inValue(), text: before + clip(path) + " has the escape " + escape + ", half of a surrogate pair", advice: "send both halves"}
 }
 
-// path returns the path of what was read last, with the indexes of so many levels.
+// path returns the first levels of the path of the last read token, with indexes.
 func (w *walker) path(levels int) string {
 	path := []byte(w.root)
 	names := w.decoder.StackPointer().Tokens()
@@ -219,7 +225,8 @@ func clip(text string) string {
 	return text
 }
 
-// isNumeric reports for each byte whether a number may have it before and after its exponent.
+// isNumeric reports for each byte whether it can occur in a number. The letter of an exponent does
+// not count.
 var isNumeric = func() (numeric [256]bool) {
 	for _, c := range "-+.0123456789" {
 		numeric[c] = true
@@ -282,8 +289,8 @@ func stringEnd(raw []byte, i int, escaped bool) int {
 // escapeLength is the length of an escape such as \ud83c.
 const escapeLength = len(`\ud83c`)
 
-// escapeSize returns the length of the escape at the start of b, both halves for a surrogate pair. It returns -1 for
-// half of a pair.
+// escapeSize returns the length of the escape at the start of b. For a surrogate pair it returns the length of both
+// halves, and for half of a pair -1.
 func escapeSize(b []byte) int {
 	if len(b) < escapeLength || b[1] != 'u' {
 		return 2
@@ -299,7 +306,8 @@ func escapeSize(b []byte) int {
 	return -1
 }
 
-// surrogateHalf returns 1 if the escape at the start of b is the first half of a pair, 2 for the second half, and otherwise 0.
+// surrogateHalf returns 1 if the escape at the start of b is the first half of a surrogate pair, 2 if it is the second
+// half, and otherwise 0.
 func surrogateHalf(b []byte) int {
 	if b[2]|0x20 != 'd' {
 		return 0
@@ -313,7 +321,8 @@ func surrogateHalf(b []byte) int {
 	return 0
 }
 
-// loneSurrogate returns the index of the escape that is half of a pair in a JSON string, or -1.
+// loneSurrogate returns the index of the first escape in a JSON string that is half of a surrogate
+// pair without the other half, or -1.
 func loneSurrogate(text []byte) int {
 	for at := 0; ; {
 		n := bytes.IndexByte(text[at:], '\\')
@@ -345,11 +354,12 @@ func numberEnd(raw []byte, i int) int {
 	return end - 1
 }
 
-// A number with at most safeDigits bytes before an exponent of two digits is far from the end of the doubles.
+// A number with at most safeDigits bytes and an exponent of at most two digits is always within the range of
+// a double.
 const safeDigits = 200
 
-// beyondDouble reports whether a JSON number is beyond the range of a double. A number near zero is not: it is read
-// as zero.
+// beyondDouble reports whether a JSON number is beyond the range of a double. A number too close to zero is within
+// the range, because it is read as zero.
 func beyondDouble(number []byte) bool {
 	if len(number) <= safeDigits {
 		exponent := bytes.IndexByte(number, 'e')

@@ -66,19 +66,20 @@ func TestPortableJSONHasNoFlaw(t *testing.T) {
 	}
 }
 
-// Malformed JSON is no matter of this package: it finds an end everywhere.
+// The package does not report malformed JSON. Find ends, without a panic, for each truncated text.
 func TestMalformedJSONIsRead(t *testing.T) {
 	for _, raw := range []string{`"`, `"\`, `"\"`, `"\u`, `"\ud83`, `"\ud83c`, `"\ud83c\`, `"\ud83c\ud`, `{"a":"\ud83c\udf89`, `1e`, `-`, `1-2`, `]]]]`, `"\uzzzz"`, "\x00\xff\"\xff\\"} {
 		for end := range len(raw) + 1 {
-			_ = none.Find("p", []byte(raw[:end])) // it must return
+			_ = none.Find("p", []byte(raw[:end])) // it must end
 		}
 	}
-	require.Nil(t, none.Find("p", []byte(`{"a":x,"b":1e400}`)), "the first mistake counts")
+	require.Nil(t, none.Find("p", []byte(`{"a":x,"b":1e400}`)), "Find stops at the first syntax error")
 }
 
-// Levels count from a value of a body, wherever it is. Half of a pair is allowed in texts. With Any, all is allowed in
-// values, and half of a pair nowhere else.
-func TestARuleAllowsFlawsByTheirPlace(t *testing.T) {
+// Inside a path of Values, nesting is counted from the value at the path. Elsewhere it is counted from the body. With Any,
+// the body may have every flaw up to MaxAnyDepth levels, but half of a surrogate pair is still allowed only in Values and
+// Texts.
+func TestRulesAllowFlawsByPath(t *testing.T) {
 	rules := portable.Rules{Values: []string{"data", "items[].payload", "a[].b[].c"}, Texts: []string{"error", "acks[].error"}}
 	anything := rules
 	anything.Any = true
@@ -119,7 +120,7 @@ func TestARuleAllowsFlawsByTheirPlace(t *testing.T) {
 	require.Nil(t, (&portable.Rules{Any: true}).Find("p", []byte(`["\ud800",{"\ud800":1e400}]`)))
 }
 
-// random writes random JSON with the parts that count, and reports whether a plain reader finds a flaw in it.
+// random writes random JSON with numbers, escapes and nesting, and reports whether it contains a flaw.
 func random(r *rand.Rand, b *strings.Builder, depth int) (flawed bool) {
 	switch n := r.IntN(9); {
 	case n < 2 && depth < 6:
@@ -182,7 +183,7 @@ func randomString(r *rand.Rand, b *strings.Builder) (flawed bool) {
 	return flawed
 }
 
-func TestRandomJSONIsJudgedAsByAPlainReader(t *testing.T) {
+func TestFindAgreesWithTheGeneratorOfRandomJSON(t *testing.T) {
 	r := rand.New(rand.NewPCG(1, 2))
 	count := map[bool]int{}
 	for range 50_000 {
@@ -195,8 +196,8 @@ func TestRandomJSONIsJudgedAsByAPlainReader(t *testing.T) {
 	require.Greater(t, min(count[true], count[false]), 5_000)
 }
 
-// Many escapes do not make the scan slow: it reads each byte a few times at most. A scan that searched the end of
-// the string at each escape would not end.
+// Many escapes do not make the scan slow, because it reads each byte at most a few times. A scan that searches
+// the end of the string at each escape would exceed the timeout of the test.
 func TestTheScanIsLinear(t *testing.T) {
 	for _, part := range []string{`\n`, `\"`, `\ud83c\udf89`, `\\`} {
 		require.Nil(t, none.Find("p", []byte(`["`+strings.Repeat(part, 8<<20/len(part))+`"]`)))

@@ -17,33 +17,35 @@ import (
 	"github.com/belfry-mq/belfry/pkg/queue"
 )
 
-// messagePage is how many messages one transaction copies.
+// messagePage is the maximum number of messages that one transaction copies.
 const messagePage = 5000
 
 var (
-	// ErrDiffers says that a partition of the target does not have the messages of the source.
+	// ErrDiffers means that a partition of the target does not have the messages of the source.
 	ErrDiffers = errors.New("the copy differs from the source")
-	// errForeign: a queue of the target has messages that are not of the source.
-	errForeign = errors.New("the target has messages of its own: delete the queue there, or leave it out")
-	// ErrNoKey says that the source has encrypted messages, and no key for them is given.
+	// errForeign means that a queue of the target has messages that do not come from the source.
+	errForeign = errors.New("the queue of the target has messages that do not come from the source: delete this queue in the target first")
+	// ErrNoKey means that the source has encrypted messages, and the run has no key for them.
 	ErrNoKey = errors.New("the source has encrypted messages: give its key")
 )
 
 // Options are the options of a run.
 type Options struct {
-	// All copies every message. Otherwise messages that every group has passed stay behind.
+	// All copies every message. Otherwise a run leaves out messages that every group has consumed.
 	All bool
 	// DryRun writes nothing, and counts what a run would copy.
 	DryRun bool
 	// AllowAnyJSON also copies JSON that some clients cannot read; see pkg/engine/portable.
 	AllowAnyJSON bool
-	// Key opens the encrypted payloads of the source. It may be nil if the source has no encrypted payload.
+	// Key decrypts the encrypted payloads of the source. It may be nil if the source has no encrypted
+	// payload.
 	Key *seal.Sealer
-	// Progress is called after each queue; nil is not.
+	// Progress is called after each queue. It may be nil.
 	Progress func(Report)
 }
 
-// Report counts what a queue has in the source, and what was copied.
+// Report counts what one queue of the source contains. Copied is the number of messages that the
+// run copied.
 type Report struct {
 	Queue                                    string
 	Partitions, Groups                       int
@@ -56,8 +58,8 @@ type Client struct {
 	sealer   *seal.Sealer
 }
 
-// Open connects to the source and to the target. sealer has the keys of this server; it may have none. Errors
-// do not contain passwords.
+// Open connects to the source and to the target. sealer has the keys of this server. It may have no key.
+// Errors do not contain passwords.
 func Open(ctx context.Context, from, to string, sealer *seal.Sealer) (*Client, error) {
 	config, err := pgx.ParseConfig(from)
 	if err != nil {
@@ -70,7 +72,7 @@ func Open(ctx context.Context, from, to string, sealer *seal.Sealer) (*Client, e
 	var exists bool
 	err = source.QueryRow(ctx, `SELECT to_regclass('queen.messages') IS NOT NULL`).Scan(&exists)
 	if err == nil && !exists {
-		err = errors.New("the source has no table queen.messages: it is no database of Queen MQ")
+		err = errors.New("the source has no table queen.messages: it is not a database of Queen MQ")
 	}
 	var conn *pgx.Conn
 	if err == nil {
@@ -87,9 +89,9 @@ func (c *Client) Close(ctx context.Context) error {
 	return errors.Join(c.from.Close(ctx), c.to.Close(ctx))
 }
 
-// Run copies all queues, and compares each partition with the source afterwards. It blocks for as long as the
-// databases are large. When ctx ends it stops in the middle, and another Run goes on. The reports are valid with
-// each error. Errors: ErrDiffers, ErrNoKey, and errors of Postgres.
+// Run copies all queues. After each queue it compares each partition with the source. It can take hours for
+// large databases. When ctx ends, Run stops, and another Run continues. The reports are valid even if Run
+// returns an error. Errors: ErrDiffers, ErrNoKey, and errors of Postgres.
 func (c *Client) Run(ctx context.Context, o Options) (reports []Report, err error) {
 	tx, err := c.from.BeginTx(ctx, pgx.TxOptions{IsoLevel: pgx.RepeatableRead, AccessMode: pgx.ReadOnly})
 	if err != nil {
@@ -124,7 +126,7 @@ type run struct {
 	target *target
 }
 
-// queue copies one queue, or counts it.
+// queue copies one queue. A dry run only counts its messages.
 func (r *run) queue(ctx context.Context, q *queueRow) (report Report, err error) {
 	report.Queue = q.Name
 	partitions, err := r.source.partitions(ctx, q.ID)
@@ -193,8 +195,9 @@ func (r *run) messages(ctx context.Context, q *queueRow, p *partitionRow, l *lan
 	}
 }
 
-// checkPayloads returns an error for the first message that some client cannot read. No message of the page is stored
-// then, so none is lost: the operator changes the message in the source or allows it, and runs the import again.
+// checkPayloads returns an error for the first message that some client cannot read. After the error, no message of
+// the page is stored. The operator changes the message in the source, or sets AllowAnyJSON, and runs the import
+// again.
 func (r *run) checkPayloads(q *queueRow, p *partitionRow, messages []messageRow) error {
 	for i := range messages {
 		if flaw := r.flaw("payload", messages[i].Payload); flaw != nil {
@@ -213,7 +216,7 @@ func (r *run) flaw(root, text string) error {
 	return nil
 }
 
-// opened opens the encrypted payloads of messages of the source.
+// opened decrypts the encrypted payloads of messages of the source.
 func (r *run) opened(q *queueRow, p *partitionRow, messages []messageRow) error {
 	for i := range messages {
 		m := &messages[i]
@@ -249,7 +252,8 @@ func (r *run) follow(ctx context.Context, q *queueRow, id int64) (groups int, er
 	return groups, nil
 }
 
-// compare compares the wanted messages of a partition with the stored ones: number, order and content.
+// compare compares the messages that a run must copy with the messages of the target: number, order
+// and content.
 func (r *run) compare(ctx context.Context, q *queueRow, p *partitionRow, l *lane) error {
 	want, have := sha256.New(), sha256.New()
 	var wanted, stored int64
@@ -286,13 +290,13 @@ func (r *run) compare(ctx context.Context, q *queueRow, p *partitionRow, l *lane
 		}
 	}
 	if wanted != stored || string(want.Sum(nil)) != string(have.Sum(nil)) {
-		return fmt.Errorf("%w: queue %q, partition %q has %d messages in the source and %d in the copy, with other contents",
+		return fmt.Errorf("%w: queue %q, partition %q: the messages differ in number or content (%d in the source, %d in the copy)",
 			ErrDiffers, q.Name, p.Name, wanted, stored)
 	}
 	return nil
 }
 
-// addTo adds all that is kept of a message to a checksum.
+// addTo adds to a checksum everything that a copy keeps of a message.
 func (m *messageRow) addTo(h hash.Hash) {
 	var size [8]byte
 	for _, text := range []string{m.ID.String(), m.TransactionID, m.TraceID.String(), m.Payload, m.ProducerSub, m.CreatedAt.UTC().Format(time.RFC3339Nano)} {

@@ -14,7 +14,7 @@ import (
 // source reads a Queen MQ database.
 type source struct {
 	tx pgx.Tx
-	// all: every message, not only what some group has not passed.
+	// all selects every message, also messages that every group has consumed.
 	all bool
 }
 
@@ -26,7 +26,7 @@ type queueRow struct {
 	CreatedAt             time.Time
 }
 
-// partitionRow is a partition of the source. Messages are to be copied.
+// partitionRow is a partition of the source.
 type partitionRow struct {
 	ID        queue.ID
 	Name      string
@@ -44,7 +44,8 @@ type messageRow struct {
 	ProducerSub   string
 }
 
-// placeRow is how far a group is in a partition. A zero At: nothing is consumed.
+// placeRow is the position of a group in a partition. If At is zero, the group has consumed
+// nothing.
 type placeRow struct {
 	Partition  queue.ID
 	Group      string
@@ -55,7 +56,8 @@ type placeRow struct {
 	Failures   int64
 }
 
-// subscriptionRow says where a group without a place starts. A zero From: at the first message.
+// subscriptionRow says where a group without a position starts. If From is zero, it starts at the
+// first message.
 type subscriptionRow struct {
 	Group, Mode string
 	From        time.Time
@@ -70,7 +72,7 @@ type deadRow struct {
 	FailedAt             time.Time
 }
 
-// queryRow is a query of a stream, and stateRow a key of its state.
+// queryRow is a query of a stream. stateRow is one key of its state.
 type queryRow struct {
 	ID                       queue.ID
 	Name, Source, Sink, Hash string
@@ -84,7 +86,7 @@ type stateRow struct {
 	UpdatedAt time.Time
 }
 
-// rows reads the rows of a statement. what describes them in errors.
+// rows reads the rows of a statement. what describes the rows in errors.
 func rows[T any](ctx context.Context, what string, result pgx.Rows, read pgx.RowToFunc[T]) ([]T, error) {
 	list, err := pgx.CollectRows(result, read) // also returns the error of Query
 	if err != nil {
@@ -99,7 +101,7 @@ func (s *source) query(ctx context.Context, statement string, args ...any) pgx.R
 	return found
 }
 
-// uid scans a uuid, and NULL as the zero id.
+// uid scans a uuid into id. It scans NULL as the zero id.
 func uid(id *queue.ID) *zeronull.UUID { return (*zeronull.UUID)(id) }
 
 func (s *source) queues(ctx context.Context) ([]queueRow, error) {
@@ -127,8 +129,9 @@ SELECT p.id, p.name, p.created_at FROM queen.partitions p WHERE p.queue_id = $1 
 	})
 }
 
-// wanted is the condition of the messages to copy. $1 is the partition, and $2 says whether all are wanted.
-// The place of a group without a row of its own is its start; without any group every message is wanted.
+// wanted is the condition for messages to copy. $1 is the partition. $2 selects all messages. A group
+// without a row in partition_consumers has its start as position. If partition_consumers has no row for the
+// partition, all messages are copied.
 const wanted = `
        ($2 OR (m.created_at, m.id) > (
             SELECT place.at, place.id
@@ -149,18 +152,20 @@ const wanted = `
              LIMIT 1)
         OR EXISTS (SELECT FROM queen.dead_letter_queue l WHERE l.partition_id = $1 AND l.message_id = m.id))`
 
-// subscribes is the condition that a row d of the groups concerns queue q and partition p.
+// subscribes is the condition that a row d of consumer_groups_metadata applies to queue q and
+// partition p.
 const subscribes = `coalesce(d.queue_name, '') IN ('', q.name) AND coalesce(d.partition_name, '') IN ('', p.name)
                        AND coalesce(d.namespace, '') IN ('', q.namespace) AND coalesce(d.task, '') IN ('', q.task)`
 
-// messages returns the next wanted messages of a partition after a place.
-func (s *source) messages(ctx context.Context, partition queue.ID, at time.Time, id queue.ID, limit int) ([]messageRow, error) {
+// messages returns the next messages of a partition to copy, after the message with the given creation time
+// and id.
+func (s *source) messages(ctx context.Context, partition queue.ID, createdAt time.Time, id queue.ID, limit int) ([]messageRow, error) {
 	return rows(ctx, "the messages", s.query(ctx, `
 SELECT m.id, m.transaction_id, m.trace_id, m.payload::text, m.created_at, coalesce(m.is_encrypted, false), m.producer_sub
   FROM queen.messages m
  WHERE m.partition_id = $1 AND (m.created_at, m.id) > (coalesce($3::timestamptz, '-infinity'), $4::uuid) AND `+wanted+`
  ORDER BY m.created_at, m.id
- LIMIT $5`, [16]byte(partition), s.all, zeronull.Timestamptz(at), [16]byte(id), limit), func(row pgx.CollectableRow) (m messageRow, err error) {
+ LIMIT $5`, [16]byte(partition), s.all, zeronull.Timestamptz(createdAt), [16]byte(id), limit), func(row pgx.CollectableRow) (m messageRow, err error) {
 		err = row.Scan(uid(&m.ID), &m.TransactionID, uid(&m.TraceID), (*zeronull.Text)(&m.Payload), &m.CreatedAt, &m.Encrypted,
 			(*zeronull.Text)(&m.ProducerSub))
 		if m.Payload == "" {
@@ -170,7 +175,8 @@ SELECT m.id, m.transaction_id, m.trace_id, m.payload::text, m.created_at, coales
 	})
 }
 
-// counts returns the wanted messages of a partition, how many of them are encrypted, and its dead letters.
+// counts returns three numbers of a partition: the messages to copy, the encrypted messages among them,
+// and the dead letters.
 func (s *source) counts(ctx context.Context, partition queue.ID) (messages, encrypted, dead int64, err error) {
 	err = s.tx.QueryRow(ctx, `
 SELECT count(*), count(*) FILTER (WHERE m.is_encrypted), (SELECT count(*) FROM queen.dead_letter_queue l WHERE l.partition_id = $1)
@@ -224,7 +230,7 @@ SELECT l.partition_id, m.transaction_id, l.consumer_group, l.error_message, coal
 	})
 }
 
-// queries returns the queries of streams; none if the source has no streams.
+// queries returns the queries of streams. It returns none if the source has no streams.
 func (s *source) queries(ctx context.Context) ([]queryRow, error) {
 	var exists bool
 	if err := s.tx.QueryRow(ctx, `SELECT to_regclass('queen_streams.queries') IS NOT NULL`).Scan(&exists); err != nil || !exists {

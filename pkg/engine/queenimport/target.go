@@ -30,7 +30,7 @@ var (
 	sqlMessages       = sql.Query("engine/queenimport/messages")
 )
 
-// namesPage is how many partitions one statement opens.
+// namesPage is the maximum number of partitions that one statement creates or wakes.
 const namesPage = 1000
 
 // target writes a Belfry database over one connection.
@@ -39,15 +39,17 @@ type target struct {
 	sealer *seal.Sealer
 }
 
-// lane is a partition of the target. lastAt and lastID are its newest message.
+// lane is a partition of the target. lastAt and lastID are the time and the id of its newest
+// message.
 type lane struct {
 	id, lastSeq int64
 	uid, lastID queue.ID
 	lastAt      time.Time
 }
 
-// open creates the queue with its options and partitions, or finds it. The partitions are by uid. Errors:
-// errForeign if the queue has messages that are not of the source.
+// open creates the queue with its options and partitions, or finds them. lanes maps the partition ids of
+// the source to the partitions of the target. Errors: errForeign if the queue has messages that do not
+// come from the source.
 func (t *target) open(ctx context.Context, q *queueRow, partitions []partitionRow) (id int64, lanes map[queue.ID]*lane, err error) {
 	names := []string{queue.DefaultPartition}
 	for i := range partitions {
@@ -75,7 +77,7 @@ func (t *target) open(ctx context.Context, q *queueRow, partitions []partitionRo
 				return err
 			}
 		}
-		if !o.RetentionEnabled { // the source deletes nothing, and the defaults of a server would
+		if !o.RetentionEnabled { // the source deletes nothing, but the defaults of a Belfry server do
 			o.RetentionEnabled, o.RetentionSeconds, o.CompletedRetentionSeconds = true, 0, 0
 		}
 		err := tx.QueryRow(ctx, sqlQueueConfigure, q.Name, q.Namespace, q.Task, o.LeaseTime, o.RetryLimit, o.DelayedProcessing, o.WindowBuffer,
@@ -165,7 +167,8 @@ func (t *target) store(ctx context.Context, q *queueRow, p *partitionRow, l *lan
 	return nil
 }
 
-// follow creates the groups of a queue with their places, and its dead letters, in one transaction.
+// follow creates the groups of a queue with their positions, and its dead letters, in one
+// transaction.
 func (t *target) follow(ctx context.Context, queueID int64, places []placeRow, subscriptions []subscriptionRow, dead []deadRow) (groups int, err error) {
 	starts := map[string]subscriptionRow{}
 	byGroup := map[string][]placeRow{}
@@ -231,7 +234,7 @@ func storeDead(ctx context.Context, tx pgx.Tx, queueID int64, dead []deadRow) er
 	return nil
 }
 
-// wake makes the messages of partitions ready for their groups.
+// wake makes the cursors of partitions ready if they have messages to deliver.
 func (t *target) wake(ctx context.Context, lanes map[queue.ID]*lane) error {
 	ids := make([]int64, 0, len(lanes))
 	for _, l := range lanes {
@@ -266,7 +269,8 @@ func (t *target) storeQuery(ctx context.Context, q *queryRow, state []stateRow) 
 	return nil
 }
 
-// messages returns the next page of stored messages of a partition after a seq. Payloads are opened.
+// messages returns the next page of stored messages of a partition after a seq. It decrypts their
+// payloads.
 func (t *target) messages(ctx context.Context, q *queueRow, p *partitionRow, l *lane, after int64) ([]messageRow, error) {
 	rows, _ := t.conn.Query(ctx, sqlMessages, l.id, after, messagePage) // CollectRows returns its error
 	return pgx.CollectRows(rows, func(row pgx.CollectableRow) (m messageRow, err error) {

@@ -69,7 +69,7 @@ func (f *fixture) push(cfg seal.Config, partition string, transactionIDs ...stri
 	require.NoError(f.t, err)
 }
 
-// payloadOf returns JSON that keeps its form only as bytes.
+// payloadOf returns JSON whose exact form is lost if it is parsed and encoded again.
 func payloadOf(transactionID string) []byte {
 	return fmt.Appendf(nil, `{"b": 1.0, "a":"é %s"}`, transactionID)
 }
@@ -96,7 +96,7 @@ func (f *fixture) text(query string) (text string) {
 	return text
 }
 
-// run reseals "q" over a connection of its own.
+// run reseals "q" over a new connection.
 func (f *fixture) run(ctx context.Context, cfg seal.Config, opts reseal.Options) (reseal.Report, error) {
 	f.t.Helper()
 	client, err := reseal.Open(f.t.Context(), f.dsn, sealer(f.t, cfg))
@@ -106,7 +106,7 @@ func (f *fixture) run(ctx context.Context, cfg seal.Config, opts reseal.Options)
 	return report, err
 }
 
-// done is run without an error.
+// done calls run and requires that it succeeds.
 func (f *fixture) done(cfg seal.Config, opts reseal.Options) reseal.Report {
 	f.t.Helper()
 	report, err := f.run(f.t.Context(), cfg, opts)

@@ -17,7 +17,7 @@ var (
 	sqlUpdate = sql.Query("engine/reseal/update")
 )
 
-// place is where a pass is: after the message seq of a partition.
+// place is the position of a pass: after the message seq of a partition.
 type place struct {
 	partition string
 	seq       int64
@@ -59,7 +59,8 @@ func (r *run) listRows(ctx context.Context, at place, limit int) (page []message
 	return page, err
 }
 
-// read returns the messages of a page that still exist, with their keys and payloads.
+// read returns the messages of a page that still exist, with their keys and the payloads that are
+// needed.
 func (r *run) read(ctx context.Context, page []message) (found []message, err error) {
 	partitions, seqs := make([]int64, len(page)), make([]int64, len(page))
 	for i := range page {
@@ -72,7 +73,7 @@ func (r *run) read(ctx context.Context, page []message) (found []message, err er
 		message := page[ord-1]
 		message.encrypted, message.keyID, message.payload = m.encrypted, m.keyID, m.payload
 		found = append(found, message)
-		m.keyID, m.payload = nil, nil // the next row gets memory of its own
+		m.keyID, m.payload = nil, nil // the next row must not overwrite them
 		return nil
 	})
 	if err != nil {
@@ -81,8 +82,8 @@ func (r *run) read(ctx context.Context, page []message) (found []message, err er
 	return found, nil
 }
 
-// reseal decrypts the messages of a page whose payloads were read, encrypts them with the current key and
-// stores them. A check only decrypts them. It returns the counts after the changes.
+// reseal decrypts the payloads that read returned, encrypts them with the current key and stores them.
+// With Options.Check, it only decrypts them. It returns the counts after the changes.
 func (r *run) reseal(ctx context.Context, page []message) (Counts, error) {
 	c := newCounts()
 	found, err := r.read(ctx, page)

@@ -2,16 +2,16 @@ package reseal
 
 import "github.com/belfry-mq/belfry/pkg/queue"
 
-// MaxFailures is how many failures Counts list.
+// MaxFailures is the maximum number of failures that Counts lists.
 const MaxFailures = 10
 
 // The names of keys without an id. An id contains no parentheses.
 const (
 	SingleKey = "(encryption.key)"
-	// OlderKey: the envelope names no key, because an older version made it.
+	// OlderKey stands for an envelope without a key id. An older version made such envelopes.
 	OlderKey  = "(older envelope)"
 	ClearText = "(clear text)"
-	// UnreadKey: Postgres cannot read the message.
+	// UnreadKey stands for a message that Postgres cannot read.
 	UnreadKey = "(unreadable)"
 )
 
@@ -33,27 +33,28 @@ func keyName(encrypted bool, id *string) string {
 type Report struct {
 	// Current is the name of the current key.
 	Current string
-	// Passes counts the passes, also one that was stopped.
+	// Passes is the number of passes. It includes a pass that was stopped.
 	Passes int
 	// Resealed counts the messages that all passes changed.
 	Resealed int
-	// Last are the counts of the last pass: what the queue holds after it.
+	// Last holds the counts of the queue after the last pass.
 	Last Counts
 }
 
 // Counts are the counts of messages.
 type Counts struct {
-	// Messages is how many messages each key has.
+	// Messages is the number of messages by name of their key.
 	Messages map[string]int
-	// Resealed messages were changed. Locked messages were not, because another transaction had locked them.
+	// Resealed is the number of changed messages. Locked is the number of messages that another transaction
+	// had locked, so that they were not changed.
 	Resealed, Locked int
 	// Failed is the number of messages that cannot be decrypted, or that Postgres cannot read. Failures has the
-	// first MaxFailures of them.
+	// first MaxFailures such messages.
 	Failed   int
 	Failures []Failure
 }
 
-// Message names a message.
+// Message identifies a message.
 type Message struct {
 	Partition     string
 	ID            queue.ID
@@ -63,14 +64,14 @@ type Message struct {
 // Failure is a message that cannot be decrypted or read.
 type Failure struct {
 	Message
-	// Key is the name of its key.
+	// Key is the name of the key of the message.
 	Key    string
 	Reason error
 }
 
 func newCounts() Counts { return Counts{Messages: map[string]int{}} }
 
-// Read is the number of messages.
+// Read returns the number of messages.
 func (c *Counts) Read() (n int) {
 	for _, messages := range c.Messages {
 		n += messages

@@ -19,14 +19,14 @@ const (
 	pageRows  = 100
 	pageBytes = 4 << 20
 	maxPasses = 3
-	// pageTimeout bounds one page.
+	// pageTimeout bounds the time for one page.
 	pageTimeout = time.Minute
 )
 
 var (
-	// ErrStopped says that the context ended. The pages so far are resealed.
+	// ErrStopped means that the context ended. Earlier pages are resealed.
 	ErrStopped = errors.New("stopped before the end")
-	// ErrNoQueue says that there is no queue of this name.
+	// ErrNoQueue means that no queue has this name.
 	ErrNoQueue = errors.New("there is no such queue")
 )
 
@@ -46,7 +46,7 @@ func Open(ctx context.Context, url string, sealer *seal.Sealer) (*Client, error)
 	if err != nil {
 		return nil, err
 	}
-	// On a database without statistics, sorting all messages of a queue for each page would look cheap.
+	// Without statistics, the planner would sort all messages of the queue for each page.
 	if _, err := conn.PgConn().Exec(ctx, "SET enable_sort = off").ReadAll(); err != nil {
 		return nil, errors.Join(fmt.Errorf("preparing the connection: %w", err), conn.Close(context.WithoutCancel(ctx)))
 	}
@@ -58,18 +58,18 @@ func (c *Client) Close(ctx context.Context) error { return c.conn.Close(ctx) }
 
 // Options are the options of a run.
 type Options struct {
-	// Check changes nothing, and opens every message.
+	// Check decrypts every message and changes nothing.
 	Check bool
-	// Progress is called after each page; nil is not.
+	// Progress is called after each page. It may be nil.
 	Progress func(Progress)
 }
 
 // Progress is the state of a run.
 type Progress struct {
-	// Pass is the number of the pass, from 1. Read counts its messages so far. Resealed counts the
-	// messages that all passes changed.
+	// Pass is the number of the pass, from 1. Read is the number of messages that this pass has
+	// read. Resealed is the number of messages that all passes have changed.
 	Pass, Read, Resealed int
-	// Partition is that of the last message.
+	// Partition is the partition of the last message.
 	Partition string
 }
 
@@ -79,14 +79,14 @@ type run struct {
 	Options
 	queue         int64
 	name, current string
-	// sealClear: clear text is sealed too.
+	// sealClear is set if the run also encrypts clear text.
 	sealClear bool
 	report    Report
 }
 
-// Run reseals the messages of a queue, or checks them. It blocks for as long as the queue is large. After
-// the end of ctx it finishes its page. The report is valid with each error. Errors: ErrNoQueue,
-// ErrStopped, and the errors of Postgres.
+// Run reseals the messages of a queue, or checks them. Its time grows with the size of the queue. When
+// ctx ends, Run finishes its page and stops. The report is valid even if Run returns an error. Errors:
+// ErrNoQueue, ErrStopped, and the errors of Postgres.
 func (c *Client) Run(ctx context.Context, queueName string, opts Options) (Report, error) {
 	r := &run{Client: c, Options: opts, name: queueName, current: c.sealer.Current()}
 	r.report.Current = keyName(true, &r.current)
@@ -106,7 +106,7 @@ func (c *Client) Run(ctx context.Context, queueName string, opts Options) (Repor
 	return r.report, nil
 }
 
-// pass goes through all messages once.
+// pass reseals all messages of the queue once.
 func (r *run) pass(ctx context.Context) error {
 	r.report.Passes++
 	r.report.Last = newCounts()
@@ -123,8 +123,8 @@ func (r *run) pass(ctx context.Context) error {
 	return nil
 }
 
-// page reseals the next page after at, and returns the place after it. more is false at the end. It does
-// not end with ctx.
+// page reseals the next page after at, and returns the position after the page. more is false at the
+// end. page does not stop when ctx ends.
 func (r *run) page(ctx context.Context, at place) (next place, more bool, err error) {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), pageTimeout)
 	defer cancel()
@@ -142,8 +142,8 @@ func (r *run) page(ctx context.Context, at place) (next place, more bool, err er
 	return place{last.Partition, last.seq}, true, nil
 }
 
-// takeApart reseals messages. If Postgres cannot read one of them, they are halved until that one is
-// found.
+// takeApart reseals messages. If Postgres cannot read a message, takeApart halves the page until it
+// has found this message.
 func (r *run) takeApart(ctx context.Context, page []message) error {
 	c, err := r.reseal(ctx, page)
 	switch half := len(page) / 2; {

@@ -20,7 +20,7 @@ import (
 	"github.com/belfry-mq/belfry/test/pgtest"
 )
 
-// olderEnvelope returns an envelope as versions without a key ring made it.
+// olderEnvelope returns an envelope in the format of versions without encryption.keys.
 func olderEnvelope(t *testing.T, key string, payload []byte) string {
 	t.Helper()
 	raw, err := hex.DecodeString(key)
@@ -37,7 +37,7 @@ func olderEnvelope(t *testing.T, key string, payload []byte) string {
 	return string(text)
 }
 
-// everything but the payloads, and the cursors.
+// unchanged selects all columns of messages except the payloads, and all cursors.
 const unchanged = `SELECT concat_ws('/',
 	(SELECT string_agg(format('%s', (m.partition_id, m.seq, m.created_at, m.visible_at, m.id, m.trace_id, m.transaction_id, m.producer_sub)), ' '
 	                   ORDER BY m.partition_id, m.seq) FROM belfry.message m),
@@ -46,8 +46,8 @@ const unchanged = `SELECT concat_ws('/',
 	(SELECT string_agg(m.payload::text, ' ' ORDER BY m.seq) FROM belfry.message m JOIN belfry.partition p ON p.id = m.partition_id
 	  JOIN belfry.queue q ON q.id = p.queue_id WHERE q.name <> 'q'))`
 
-// Messages of each kind move to the current key. Nothing else in the database changes, and an instance
-// with the new key alone delivers the payloads that were pushed.
+// Messages with each kind of envelope get the current key. Nothing else in the database changes. An
+// instance that has only the new key delivers the original payloads.
 func TestAQueueMovesToTheCurrentKey(t *testing.T) {
 	f := newFixture(t)
 	reader := f.store(seal.Config{Keys: setting.Secret(newKey)})
@@ -94,7 +94,7 @@ func TestAQueueMovesToTheCurrentKey(t *testing.T) {
 	}
 }
 
-// Clear text of a queue without encryptionEnabled stays. What was encrypted before is resealed.
+// In a queue without encryptionEnabled, clear text stays. Encrypted payloads are resealed.
 func TestClearTextOfAQueueWithoutEncryptionStays(t *testing.T) {
 	f := newFixture(t)
 	f.push(seal.Config{Keys: setting.Secret(oldKey)}, "p", "sealed")
@@ -107,7 +107,8 @@ func TestClearTextOfAQueueWithoutEncryptionStays(t *testing.T) {
 	require.Equal(t, "true", f.text(`SELECT (payload::text = '{"keyId": "\u0000"}')::text FROM belfry.message WHERE transaction_id = 'clear'`))
 }
 
-// A run that is stopped, or whose connection ends, keeps its pages. The next run does the rest.
+// If a run is stopped or its connection ends, its pages stay resealed. The next run reseals the
+// other messages.
 func TestAnInterruptedRunIsRepeated(t *testing.T) {
 	f := newFixture(t)
 	f.push(seal.Config{Keys: setting.Secret(oldKey)}, "p", numbered("m", 250)...)
@@ -128,8 +129,8 @@ func TestAnInterruptedRunIsRepeated(t *testing.T) {
 	require.Equal(t, map[string]int{"new": 250}, report.Last.Messages)
 }
 
-// Messages that cannot be opened or read stay as they are, and the report names the first ones. The other
-// messages of their pages are resealed.
+// Messages that cannot be decrypted or read stay unchanged, and the report names the first such messages.
+// The other messages of their pages are resealed.
 func TestMessagesThatCannotBeOpenedAreReported(t *testing.T) {
 	f := newFixture(t)
 	noise := make([]byte, 20_000)
@@ -163,7 +164,7 @@ func TestMessagesThatCannotBeOpenedAreReported(t *testing.T) {
 	}
 }
 
-// A page holds few large messages.
+// With large messages, a page has fewer messages.
 func TestPagesAreBoundedInBytes(t *testing.T) {
 	f := newFixture(t)
 	noise := make([]byte, 1<<20)
@@ -181,7 +182,8 @@ func TestPagesAreBoundedInBytes(t *testing.T) {
 	require.Equal(t, []int{1, 2, 3, 4, 5, 6}, pages[:6])
 }
 
-// A message that a deletion locks is left out. A later run reseals it if the deletion fails.
+// A run skips a message that a deletion has locked. If the deletion fails, a later run reseals the
+// message.
 func TestALockedMessageIsLeftOut(t *testing.T) {
 	f := newFixture(t)
 	f.push(seal.Config{Keys: setting.Secret(oldKey)}, "p", "a", "b", "c")
@@ -209,9 +211,9 @@ func TestARunNeedsAKeyAndAQueue(t *testing.T) {
 	require.NotContains(t, err.Error(), "s3cret")
 }
 
-// Producers with both keys and consumers work while runs repeat. Each message arrives once, in order and
-// with its payload.
-func TestConsumersNoticeNothingOfARun(t *testing.T) {
+// Producers with each of the two keys and consumers work while runs repeat. Each message is delivered
+// once, in order and with its payload.
+func TestARunDoesNotDisturbProducersAndConsumers(t *testing.T) {
 	f := newFixture(t)
 	const partitions, each = 4, 60
 	producers := []seal.Config{all, {Keys: setting.Secret(oldKey + "," + newKey), Key: setting.Secret(single)}}
@@ -251,7 +253,7 @@ func TestConsumersNoticeNothingOfARun(t *testing.T) {
 	require.Equal(t, map[string]int{"new": partitions * each}, f.done(all, reseal.Options{}).Last.Messages)
 }
 
-// consumerStore is what consume uses of a store.
+// consumerStore has the methods of a store that consume calls.
 type consumerStore interface {
 	Pop(ctx context.Context, req *queue.PopRequest) (queue.Delivery, error)
 	Ack(ctx context.Context, items []queue.AckItem) ([]queue.AckResult, error)

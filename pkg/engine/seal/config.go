@@ -21,10 +21,10 @@ type Config struct {
 	// Key is 64 hexadecimal digits. Without Key and Keys, pushes to queues with encryptionEnabled
 	// are refused.
 	Key setting.Secret `mapstructure:"key"`
-	// Keys are pairs id:key, separated by commas. The first one is current. The other ones and Key
-	// decrypt older payloads.
+	// Keys are pairs id:key, separated by commas. The first key is the current key. The other keys,
+	// and Key, decrypt older payloads.
 	Keys setting.Secret `mapstructure:"keys"`
-	// AllowPlaintext: without a key, those pushes are stored in the clear.
+	// AllowPlaintext makes a server without a key store such pushes in the clear.
 	AllowPlaintext bool `mapstructure:"allow_plaintext"`
 }
 
@@ -36,7 +36,7 @@ func (c Config) Validate() error {
 
 var validID = regexp.MustCompile(`^[A-Za-z0-9._-]{1,32}$`)
 
-// ring returns the keys, the current one first.
+// ring returns all keys. The current key is the first.
 func (c Config) ring() ([]key, error) {
 	var keys []key
 	if c.Keys != "" {
@@ -70,7 +70,7 @@ var errNotAKey = errors.New("must be 64 hexadecimal digits (32 bytes)")
 func newAEAD(digits string) (cipher.AEAD, error) {
 	bytes, err := hex.DecodeString(digits)
 	if err != nil || len(bytes) != KeyBytes {
-		return nil, fmt.Errorf("%w; it has %d characters", errNotAKey, len(digits))
+		return nil, fmt.Errorf("%w, but has %d characters", errNotAKey, len(digits))
 	}
 	block, err := aes.NewCipher(bytes)
 	if err != nil {

@@ -11,8 +11,8 @@ import (
 	"github.com/belfry-mq/belfry/pkg/engine/seal"
 )
 
-// FuzzConfig reads any keys. The error contains no key. With valid keys, an envelope can be opened, also
-// after another key became the current one.
+// FuzzConfig reads any keys. The error contains no key. With valid keys, Open decrypts an envelope, even
+// after another key has become the current key.
 func FuzzConfig(f *testing.F) {
 	f.Add("", "")
 	f.Add(digits("a"), "")
@@ -39,7 +39,7 @@ func FuzzConfig(f *testing.F) {
 		require.NoError(t, err)
 		cfg.Keys = setting.Secret(strings.TrimSuffix("a-new-key:"+digits("d")+","+keys, ","))
 		if cfg.Validate() != nil {
-			return // the ring already has this id
+			return // encryption.keys already has this id
 		}
 		s, err = seal.New(cfg)
 		require.NoError(t, err)
@@ -49,7 +49,8 @@ func FuzzConfig(f *testing.F) {
 	})
 }
 
-// secrets returns what an error must not contain: each text that is long enough to be a key.
+// secrets returns the texts that an error must not contain: each text that is long enough to be a
+// key.
 func secrets(key, keys string) (all []string) {
 	for _, pair := range append(strings.Split(keys, ","), key) {
 		for part := range strings.SplitSeq(pair, ":") {
@@ -61,8 +62,8 @@ func secrets(key, keys string) (all []string) {
 	return all
 }
 
-// FuzzOpen opens any envelope, and a sealed one with any change of one byte. A changed envelope has the
-// same payload or is refused, and no other message has it.
+// FuzzOpen opens arbitrary envelopes, and a valid envelope with one changed byte. Open returns the
+// original payload of a changed envelope, or an error. It returns an error for another message.
 func FuzzOpen(f *testing.F) {
 	s, err := seal.New(seal.Config{Key: setting.Secret(digits("a")), Keys: setting.Secret("one:" + digits("b"))})
 	require.NoError(f, err)

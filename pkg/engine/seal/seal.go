@@ -1,5 +1,5 @@
-// Package seal encrypts payloads at rest for queues with encryptionEnabled. It uses
-// AES-256-GCM and an envelope like that of the reference system:
+// Package seal encrypts payloads at rest for queues with encryptionEnabled. It uses AES-256-GCM and
+// an envelope like the envelope of Queen MQ, with keyId added:
 //
 //	{"encrypted": base64, "iv": base64 of 16 bytes, "authTag": base64 of 16 bytes, "keyId": text}
 //
@@ -7,8 +7,7 @@
 // keyId is bound to its message: it cannot be decrypted as another message. An older envelope has no
 // keyId and is not bound.
 //
-// Open returns exactly the bytes that were passed to Seal, or an error. The package
-// has no I/O.
+// Open returns exactly the bytes that were passed to Seal, or an error. The package does no I/O.
 package seal
 
 import (
@@ -29,12 +28,12 @@ const (
 // Sealer encrypts with the current key, and decrypts with all keys. It is safe for concurrent
 // use. A nil Sealer has no key and does not allow plaintext.
 type Sealer struct {
-	// keys are the keys, the current one first.
+	// keys are all keys. The current key is the first.
 	keys           []key
 	allowPlaintext bool
 }
 
-// key is one key of the ring; encryption.key has the id "".
+// key is a key with its id. The id of encryption.key is "".
 type key struct {
 	id   string
 	aead cipher.AEAD
@@ -64,7 +63,7 @@ type Message struct {
 	ID               [16]byte
 }
 
-// bound returns the additional data of the message's envelope.
+// bound returns the additional authenticated data that binds an envelope to the message.
 func (m *Message) bound() []byte {
 	data := []byte("belfry/1")
 	for _, name := range []string{m.Queue, m.Partition} {
@@ -101,8 +100,9 @@ var ErrNoKeyToSeal = errors.New("encryption.key is not set, so the payload canno
 // ErrNoKey means that a payload is encrypted and the server has no key.
 var ErrNoKey = errors.New("the payload is encrypted and encryption.key is not set")
 
-// Open returns the payload of a message's envelope. It fails for another key, for another
-// message and for a changed envelope. Without a key it returns ErrNoKey.
+// Open returns the payload of a message's envelope. It fails if no key of the Sealer made the
+// envelope, if the envelope belongs to another message, and if it was changed. Without a key it
+// returns ErrNoKey.
 func (s *Sealer) Open(sealed []byte, m Message) ([]byte, error) {
 	if !s.HasKey() {
 		return nil, ErrNoKey

@@ -107,10 +107,10 @@ func TestOpenRejectsTheEnvelopeOfAnotherMessage(t *testing.T) {
 	unbound := bytes.Replace(sealed, []byte(`,"keyId":""`), nil, 1)
 	require.NotEqual(t, sealed, unbound)
 	_, err = s.Open(unbound, first)
-	require.Error(t, err, "a bound envelope does not pass as an older one")
+	require.Error(t, err, "a bound envelope without its keyId is refused")
 }
 
-// The first key of the ring encrypts, and all keys open.
+// The first key of encryption.keys encrypts, and all keys decrypt.
 func TestKeysAreReplaced(t *testing.T) {
 	ring := func(cfg seal.Config) *seal.Sealer {
 		s, err := seal.New(cfg)
@@ -150,7 +150,7 @@ func TestKeysAreReplaced(t *testing.T) {
 	}
 }
 
-// older returns an envelope as versions without a key ring made it.
+// older returns an envelope in the format of versions without encryption.keys.
 func older(t *testing.T, key string) []byte {
 	t.Helper()
 	raw, err := hex.DecodeString(key)

@@ -8,9 +8,9 @@ import (
 
 // Config is the section "spool" of the configuration.
 type Config struct {
-	// Dir is the directory of the file. It is created when it is needed.
+	// Dir is the directory of the spool file. The spool creates it when it first needs it.
 	Dir string `mapstructure:"dir"`
-	// MaxBytes bounds what the spool holds.
+	// MaxBytes bounds the size of the messages in the spool.
 	MaxBytes int64 `mapstructure:"max_bytes"`
 }
 

@@ -14,20 +14,22 @@ import (
 )
 
 const (
-	// maxPush and maxPushBytes bound one push of the drain. A single record may be larger.
+	// maxPush (messages) and maxPushBytes bound one push to the database. A single record may be
+	// larger.
 	maxPush      = 500
 	maxPushBytes = 4 << 20
-	// reopenInterval is how often a file that another process uses is tried again.
+	// reopenInterval is the time between two attempts to open a file that another process uses.
 	reopenInterval = 5 * time.Second
-	// isolateAfter is after how many attempts a message with an unexpected error is looked for.
+	// isolateAfter is the number of failed attempts after which the spool searches for the message
+	// that causes an unexpected error.
 	isolateAfter = 5
 )
 
-// drainBackoff is the pause after which a queue is tried again that could not be stored.
+// drainBackoff is the pause before the next attempt for a queue whose messages were not stored.
 var drainBackoff = backoff.Policy{Initial: 500 * time.Millisecond, Max: 10 * time.Second, Multiplier: 2}
 
-// Run stores what the spool holds whenever push maintenance is off, and reports what it holds, until ctx
-// ends. It returns nil.
+// Run stores the messages of the spool while push maintenance is off, and keeps the row of belfry.spool
+// current, until ctx ends. It returns nil.
 func (s *Spool) Run(ctx context.Context) error {
 	var reporting sync.WaitGroup
 	defer reporting.Wait()
@@ -66,7 +68,8 @@ func (s *Spool) Run(ctx context.Context) error {
 	return nil
 }
 
-// drain stores the first records of a queue. If that fails, the queue is tried again after a pause.
+// drain stores the first records of a queue. After a failure, the queue gets its next attempt after
+// a pause.
 func (s *Spool) drain(ctx context.Context, refs []ref) {
 	name := refs[0].queue
 	err := s.move(ctx, refs)
@@ -76,7 +79,7 @@ func (s *Spool) drain(ctx context.Context, refs []ref) {
 	attempts := s.index.postpone(name, time.Now(), func(attempts int) time.Duration {
 		return drainBackoff.Delay(attempts, rand.Float64()) //nolint:gosec // jitter
 	})
-	s.Log.Warn("messages of the spool were not stored; they stay in it and are tried again",
+	s.Log.Warn("messages of the spool were not stored; they stay in the spool, which tries again",
 		zap.String("queue", name), zap.Int("attempts", attempts), zap.Error(err))
 }
 
@@ -98,7 +101,7 @@ func (s *Spool) move(ctx context.Context, refs []ref) error {
 	}
 	failed := p.store(ctx, entries)
 	if len(p.suspects) > 0 && p.stored == 0 {
-		return p.internal // the database may refuse everything now
+		return p.internal // the database may refuse every message now
 	}
 	if p.settled == 0 {
 		return failed
@@ -116,26 +119,29 @@ type entry struct {
 	queue string
 	item  *item
 	push  queue.PushItem
-	// decryptErr is why the payload cannot be decrypted, or nil.
+	// decryptErr is the error of decrypting the payload, or nil.
 	decryptErr error
 }
 
-// pass stores entries in order and finds the ones that cannot be stored.
+// pass stores entries in order and finds the entries that cannot be stored.
 type pass struct {
 	pusher Pusher
-	// isolate: a message that fails with CodeInternal, while others are stored, is refused too.
+	// isolate makes the pass also refuse a message that fails with CodeInternal while other
+	// messages are stored.
 	isolate bool
-	// settled is how many of the first entries were stored or refused.
+	// settled is the number of leading entries that were stored, refused or became suspects. stored
+	// is the number of stored messages.
 	settled, stored int
 	refused         []*record
-	// suspects failed with CodeInternal before anything was stored: perhaps the database refused everything.
+	// suspects are entries that failed with CodeInternal before the pass stored a message. The database may
+	// have refused every message then.
 	suspects []entry
 	// internal is the last error of a suspect.
 	internal error
 }
 
-// store halves the entries until an entry that cannot be stored is alone, and refuses that entry. After another
-// error it returns that error, and the rest is not settled.
+// store halves the entries until it has found the entry that cannot be stored, and refuses this entry. It
+// returns an error that is not caused by an entry. Then the later entries are not settled.
 func (p *pass) store(ctx context.Context, entries []entry) error {
 	var items []queue.PushItem
 	for i := range entries {
@@ -161,7 +167,7 @@ func (p *pass) store(ctx context.Context, entries []entry) error {
 		return p.confirm(ctx)
 	case !refusable && code != queue.CodeQueueFull:
 		return err
-	case len(entries) > 1: // some of them may be stored
+	case len(entries) > 1: // the database may accept some of them
 		half := len(entries) / 2
 		if err := p.store(ctx, entries[:half]); err != nil {
 			return err
@@ -179,8 +185,9 @@ func (p *pass) store(ctx context.Context, entries []entry) error {
 	return nil
 }
 
-// confirm tries the suspects again after a message was stored, and refuses a suspect that fails. After another
-// error it returns that error, and nothing is settled: stored messages are pushed again, as duplicates.
+// confirm tries the suspects again after a message was stored, and refuses a suspect that fails. It returns an
+// error that is not caused by a suspect. Then no entry is settled, and the spool later pushes the stored
+// messages again as duplicates.
 func (p *pass) confirm(ctx context.Context) error {
 	if p.stored == 0 {
 		return nil
@@ -200,7 +207,7 @@ func (p *pass) confirm(ctx context.Context) error {
 	return nil
 }
 
-// refuses reports whether a message that fails with the code, alone, is refused.
+// refuses reports whether the pass refuses a single message that fails with the code.
 func (p *pass) refuses(code queue.Code) bool {
 	return code == queue.CodeInvalid || code == queue.CodeTooLarge || code == queue.CodeInternal && p.isolate
 }
@@ -209,7 +216,7 @@ func (p *pass) refuse(e entry, reason error) {
 	p.refused = append(p.refused, &record{Queue: e.queue, Items: []item{*e.item}, Reason: reason.Error(), At: time.Now()})
 }
 
-// progress returns what became of the records.
+// progress returns which records are done, and which messages were refused.
 func (p *pass) progress(refs []ref, records []*record) progress {
 	out := progress{queue: refs[0].queue, refused: p.refused}
 	left := p.settled

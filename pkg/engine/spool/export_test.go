@@ -2,5 +2,5 @@ package spool
 
 import "time"
 
-// The tests do not wait long.
+// The tests use short pauses.
 func init() { drainBackoff.Initial, drainBackoff.Max = time.Millisecond, 20*time.Millisecond }

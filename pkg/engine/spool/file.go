@@ -17,7 +17,7 @@ import (
 
 const (
 	fileName = "spool.db"
-	// lockTimeout is how long an open waits for another process to release the file.
+	// lockTimeout is the time that open waits for another process to release the file.
 	lockTimeout = 2 * time.Second
 )
 
@@ -30,7 +30,7 @@ var (
 	idKey = []byte("id")
 )
 
-// ref names a record of the file and says what it holds.
+// ref identifies a record of the file, with its queue, number of messages and size.
 type ref struct {
 	key      uint64
 	queue    string
@@ -38,13 +38,13 @@ type ref struct {
 	bytes    int64
 }
 
-// content is what the file holds.
+// content lists the records of the file.
 type content struct {
 	id                queue.ID
 	waiting, rejected []ref
 }
 
-// file is the file of a spool. It is open or does not exist, except after an error. It is safe for
+// file is the file of a spool. After an error it can exist without being open. It is safe for
 // concurrent use.
 type file struct {
 	dir string
@@ -57,13 +57,13 @@ type file struct {
 
 func (f *file) path() string { return filepath.Join(f.dir, fileName) }
 
-// exists reports whether there is a file, open or not.
+// exists reports whether the file exists. It need not be open.
 func (f *file) exists() bool {
 	_, err := os.Stat(f.path())
 	return err == nil
 }
 
-// open opens the file. It creates it if it does not exist.
+// open opens the file, or creates it if it does not exist.
 func (f *file) open() error {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -81,7 +81,7 @@ func (f *file) openLocked() error {
 		Timeout: lockTimeout, FreelistType: bbolt.FreelistMapType, NoFreelistSync: true,
 	})
 	if errors.Is(err, bbolterrors.ErrTimeout) {
-		return fmt.Errorf("another process uses %s: each instance needs a spool.dir of its own", f.path())
+		return fmt.Errorf("another process uses %s: give each instance its own spool.dir", f.path())
 	}
 	if err != nil {
 		return err
@@ -98,7 +98,7 @@ func (f *file) openLocked() error {
 	return nil
 }
 
-// load creates the buckets and returns what they hold.
+// load creates the missing buckets and returns their records.
 func load(db *bbolt.DB) (found content, err error) {
 	err = db.Update(func(tx *bbolt.Tx) error {
 		about, err := tx.CreateBucketIfNotExists(aboutBucket)
@@ -122,7 +122,7 @@ func load(db *bbolt.DB) (found content, err error) {
 	return found, err
 }
 
-// refsOf creates a bucket and returns what it holds.
+// refsOf creates a bucket if it does not exist, and returns its records.
 func refsOf(tx *bbolt.Tx, name []byte) (refs []ref, err error) {
 	bucket, err := tx.CreateBucketIfNotExists(name)
 	if err != nil {
@@ -147,8 +147,9 @@ func syncDir(dir string) error {
 	return errors.Join(d.Sync(), d.Close())
 }
 
-// update changes the file in one durable transaction, and then the index. After an error it is unknown
-// what the file holds. So the next use opens it again, which makes a new index.
+// update changes the file in one durable transaction, and then the index. After an error, the content
+// of the file is unknown. So update closes the file, and the next use opens it again and builds a new
+// index.
 func (f *file) update(change func(waiting, rejected *bbolt.Bucket) error, then func()) error {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -204,19 +205,21 @@ func putAt(bucket *bbolt.Bucket, key uint64, r *record) (ref, error) {
 	return ref{key, r.Queue, len(r.Items), int64(len(value))}, bucket.Put(keyOf(key), value)
 }
 
-// progress is what became of the first records of a queue.
+// progress is the result of storing the first records of a queue.
 type progress struct {
 	queue string
-	// done are records whose messages were all stored or refused.
+	// done are the records of which all messages were stored or refused.
 	done []ref
-	// part is the record after them, of which rest is left. rest is nil if all of part is left.
+	// part is the record after done if some of its messages were stored or refused. rest holds its
+	// remaining messages. rest is nil if no message of that record was stored or refused.
 	part ref
 	rest *record
 	// refused are the refused messages, each with its reason.
 	refused []*record
 }
 
-// settle removes what is done, and appends the refused messages to the rejected ones.
+// settle removes the records in done, replaces part with rest, and appends the refused messages to
+// the rejected messages.
 func (f *file) settle(p progress) error {
 	var rejected []ref
 	return f.update(func(waiting, rejects *bbolt.Bucket) (err error) {
@@ -235,7 +238,7 @@ func (f *file) settle(p progress) error {
 	}, func() { f.index.settle(p, rejected) })
 }
 
-// retry appends all rejected records to the waiting ones. It returns how many.
+// retry moves all rejected records to the end of the waiting records. It returns their number.
 func (f *file) retry() (int, error) {
 	var added []ref
 	err := f.update(func(waiting, rejects *bbolt.Bucket) error {
@@ -260,7 +263,7 @@ func (f *file) retry() (int, error) {
 	return len(added), err
 }
 
-// discard removes all rejected records. It returns how many.
+// discard removes all rejected records. It returns their number.
 func (f *file) discard() (n int, err error) {
 	err = f.update(func(_, rejects *bbolt.Bucket) error { return empty(rejects) }, func() { n = f.index.retried(nil) })
 	return n, err
@@ -302,7 +305,8 @@ func (f *file) read(refs []ref) (records []*record, err error) {
 	return records, err
 }
 
-// rejected returns the oldest rejected records: at most limit, and only while fits returns true for the size of the next one.
+// rejected returns the oldest rejected records, at most limit. It stops at the first record for whose size fits returns
+// false.
 func (f *file) rejected(limit int, fits func(bytes int) bool) (records []*record, err error) {
 	err = f.view(func(_, rejects *bbolt.Bucket) error {
 		cursor := rejects.Cursor()
@@ -318,14 +322,14 @@ func (f *file) rejected(limit int, fits func(bytes int) bool) (records []*record
 	return records, err
 }
 
-// removeEmpty closes and removes the file if it holds nothing.
+// removeEmpty closes and removes the file if it has no records.
 func (f *file) removeEmpty() error {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	if f.db == nil || !f.index.empty() {
 		return nil
 	}
-	// Removed before it is closed, so that no other process opens it in between.
+	// The file is removed before it is closed, so that no other process opens it in between.
 	err := errors.Join(os.Remove(f.path()), f.closeLocked())
 	f.index.reset(content{})
 	return err

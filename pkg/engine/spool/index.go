@@ -9,30 +9,31 @@ import (
 	"github.com/belfry-mq/belfry/pkg/queue"
 )
 
-// index knows in memory what the file holds. It is safe for concurrent use.
+// index lists in memory the records of the file. It is safe for concurrent use.
 type index struct {
-	// changed and unreported have an element after each change.
+	// changed and unreported hold a signal after each change.
 	changed, unreported events.Signal
 
 	mu sync.Mutex
-	// id is the id of the file, or zero without one.
+	// id is the id of the file, or zero without a file.
 	id       queue.ID
 	queues   map[string]*backlog
-	turns    []*backlog // the next one to be tried is the first
+	turns    []*backlog // the first backlog is tried next
 	rejects  int
 	messages int
 	bytes    int64
 	// rejectedBytes is part of bytes.
 	rejectedBytes int64
-	// appending are the bytes that pushes are adding to the file.
+	// appending is the number of bytes that pushes are adding to the file.
 	appending int64
 }
 
-// backlog is what waits for one queue.
+// backlog lists the waiting records of one queue.
 type backlog struct {
 	queue string
 	refs  []ref // in the order of their keys
-	// until is when a backlog that could not be stored is tried again, and attempts how often it could not.
+	// After a failed attempt, until is the time of the next attempt. attempts is the number of failed
+	// attempts in a row.
 	until    time.Time
 	attempts int
 }
@@ -58,7 +59,7 @@ func (x *index) reset(found content) {
 	x.signal()
 }
 
-// add appends what was added to the file.
+// add appends records that were added to the file.
 func (x *index) add(refs []ref) {
 	x.mu.Lock()
 	defer x.mu.Unlock()
@@ -66,8 +67,8 @@ func (x *index) add(refs []ref) {
 	x.signal()
 }
 
-// reserve counts the bytes that a push is adding to the file, until release. It returns false if the spool would then
-// hold more than most bytes.
+// reserve counts the bytes that a push is adding to the file, until release is called. It returns false if the spool
+// would exceed the limit most.
 func (x *index) reserve(bytes, most int64) bool {
 	x.mu.Lock()
 	defer x.mu.Unlock()
@@ -105,7 +106,7 @@ func (x *index) rejectLocked(refs []ref) {
 	}
 }
 
-// settle removes what is done, and counts what was rejected.
+// settle removes the records in p.done, and counts the rejected records.
 func (x *index) settle(p progress, rejected []ref) {
 	x.mu.Lock()
 	defer x.mu.Unlock()
@@ -128,7 +129,8 @@ func (x *index) settle(p progress, rejected []ref) {
 	x.signal()
 }
 
-// retried forgets the rejected records and appends waiting ones. It returns how many it forgot.
+// retried removes the rejected records and appends waiting records. It returns the number of
+// removed records.
 func (x *index) retried(waiting []ref) (forgotten int) {
 	x.mu.Lock()
 	defer x.mu.Unlock()
@@ -161,8 +163,9 @@ func (x *index) holds(queues func(yield func(string) bool)) bool {
 	return false
 }
 
-// next returns the first records of the next queue whose turn it is, at most maxMessages and maxBytes. If
-// no queue is due, refs is nil and wait is the time until the next one is, or -1 without a backlog.
+// next returns the first records of the next queue, at most maxMessages and maxBytes but at least one
+// record. Queues take turns. If all queues pause after a failure, refs is nil and wait is the time until
+// the first pause ends. Without a backlog, wait is -1.
 func (x *index) next(now time.Time, maxMessages int, maxBytes int64) (refs []ref, wait time.Duration) {
 	x.mu.Lock()
 	defer x.mu.Unlock()
@@ -187,7 +190,7 @@ func (x *index) next(now time.Time, maxMessages int, maxBytes int64) (refs []ref
 	return nil, wait
 }
 
-// postpone tries a queue again after a pause, which grows with the attempts.
+// postpone delays the next attempt for a queue by a pause that grows with the attempts.
 func (x *index) postpone(queueName string, now time.Time, pause func(attempts int) time.Duration) (attempts int) {
 	x.mu.Lock()
 	defer x.mu.Unlock()
@@ -200,7 +203,7 @@ func (x *index) postpone(queueName string, now time.Time, pause func(attempts in
 	return b.attempts
 }
 
-// attempts returns how often in a row messages of a queue were not stored.
+// attempts returns the number of failed attempts in a row for a queue.
 func (x *index) attempts(queueName string) int {
 	x.mu.Lock()
 	defer x.mu.Unlock()

@@ -24,7 +24,7 @@ func NewMetrics(reg prometheus.Registerer) *Metrics {
 	return m
 }
 
-// watch registers the gauges of what the spool holds.
+// watch registers the gauges of the content of the spool.
 func (m *Metrics) watch(stats func() Stats) {
 	for _, gauge := range []struct {
 		name, help string

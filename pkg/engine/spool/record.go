@@ -10,14 +10,15 @@ import (
 	"github.com/belfry-mq/belfry/pkg/queue"
 )
 
-// record is what one push adds for one queue. It is encoded with gob, which ignores fields that it does
-// not know.
+// record holds the messages of one push for one queue. It is encoded with gob, which ignores unknown
+// fields.
 type record struct {
 	Queue string
 	Items []item
-	// Reason is why the database refused the only item. It is set in the list of rejected messages.
+	// Reason is the reason why the database refused the only item. It is set only in rejected
+	// records.
 	Reason string
-	// At is when the push arrived, or when the item was rejected.
+	// At is the time when the push arrived. In a rejected record it is the time of the rejection.
 	At time.Time
 }
 
@@ -26,7 +27,7 @@ type item struct {
 	Partition, TransactionID, ProducerSub string
 	TraceID                               queue.ID
 	VisibleAt                             time.Time
-	// Payload is sealed for the message Seal if Sealed.
+	// If Sealed is set, Payload is encrypted for a message with the id Seal.
 	Payload []byte
 	Sealed  bool
 	Seal    queue.ID
@@ -81,7 +82,7 @@ func (i *item) unpack(queueName string, sealer *seal.Sealer) (queue.PushItem, er
 	return out, err
 }
 
-// size is about what the record needs in the file.
+// size returns the approximate number of bytes that the record needs in the file.
 func (r *record) size() int64 {
 	const overhead, perItem = 256, 64
 	size := int64(overhead + len(r.Queue))

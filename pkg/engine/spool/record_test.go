@@ -13,7 +13,8 @@ import (
 	"github.com/belfry-mq/belfry/pkg/queue"
 )
 
-// A message leaves the file as it was pushed, byte for byte. A delay counts from the push.
+// A message that is read from the file has the same bytes as the pushed message. Its delay counts
+// from the push.
 func TestRecordsKeepMessages(t *testing.T) {
 	sealer, err := seal.New(seal.Config{Key: setting.Secret(strings.Repeat("7", 64))})
 	require.NoError(t, err)

@@ -19,14 +19,15 @@ var (
 )
 
 const (
-	// reportInterval is the least time between two reports, and reportRetry the time after one that failed.
+	// reportInterval is the minimum time between two reports. reportRetry is the pause after a failed
+	// report.
 	reportInterval = time.Second
 	reportRetry    = 5 * time.Second
-	// lastReportTimeout bounds the report at the end.
+	// lastReportTimeout bounds the last report, when ctx has ended.
 	lastReportTimeout = 2 * time.Second
 )
 
-// Held is what the spool of one instance holds, as of ChangedAt.
+// Held is the content of the spool of one instance at ChangedAt.
 type Held struct {
 	ID   queue.ID
 	Host string
@@ -34,7 +35,7 @@ type Held struct {
 	ChangedAt time.Time
 }
 
-// snapshot returns what the spool holds now. Its ID is zero without a file.
+// snapshot returns the current content of the spool. Its ID is zero without a file.
 func (s *Spool) snapshot() Held {
 	s.index.mu.Lock()
 	defer s.index.mu.Unlock()
@@ -44,7 +45,8 @@ func (s *Spool) snapshot() Held {
 	}
 }
 
-// runReports keeps the row of this spool current until ctx ends, and writes it once more then.
+// runReports keeps the row of this spool in belfry.spool current until ctx ends, and then writes it
+// once more.
 func (s *Spool) runReports(ctx context.Context) {
 	var written Held
 	for {
@@ -66,7 +68,7 @@ func (s *Spool) runReports(ctx context.Context) {
 	}
 }
 
-// report writes what the spool holds now over the row that was written last.
+// report writes the current content of the spool. It replaces the last written row.
 func (s *Spool) report(ctx context.Context, written *Held) error {
 	now := s.snapshot()
 	if now == *written {
@@ -86,8 +88,9 @@ func (s *Spool) report(ctx context.Context, written *Held) error {
 	return nil
 }
 
-// Everywhere returns what the spools of all instances hold, this one first, also if it is empty. The
-// others are as of their last report. Errors: CodeUnavailable, with this instance only.
+// Everywhere returns the contents of the spools of all instances. The first element is the spool of
+// this instance, even if it is empty. The other elements are the last reports of other instances.
+// Errors: CodeUnavailable; then the result has only the spool of this instance.
 func (s *Spool) Everywhere(ctx context.Context) ([]Held, error) {
 	own := s.snapshot()
 	own.ChangedAt = time.Now()
@@ -101,5 +104,5 @@ func (s *Spool) Everywhere(ctx context.Context) ([]Held, error) {
 			all = append(all, h)
 		}
 	}
-	return all, postgres.Wrapf(err, "reading what the spools hold")
+	return all, postgres.Wrapf(err, "reading the contents of the spools")
 }

@@ -16,10 +16,11 @@ import (
 )
 
 const (
-	// maxCommit bounds one transaction of the file in bytes, and what waits for one.
+	// maxCommit bounds the bytes of one transaction of the file. maxQueued bounds the bytes that
+	// wait for a transaction.
 	maxCommit = 8 << 20
 	maxQueued = 64 << 20
-	// retryAfter is when a push that the disk refused is asked to come back.
+	// retryAfter is the Retry-After of a push that the spool refused.
 	retryAfter = 5 * time.Second
 )
 
@@ -34,7 +35,7 @@ type Deps struct {
 	// Paused returns nil without push maintenance. Otherwise it returns a channel that is closed when push
 	// maintenance ends.
 	Paused func() <-chan struct{}
-	// Pool and Host are for the table of what the spools hold.
+	// Pool and Host are used to write the row in belfry.spool.
 	Pool    *postgres.Pool
 	Host    string
 	Sealer  *seal.Sealer
@@ -48,12 +49,12 @@ type Spool struct {
 	cfg   Config
 	file  *file
 	index *index
-	// appends share transactions of the file.
+	// appends makes pushes share transactions of the file.
 	appends *batch.Manager[[]*record]
 }
 
-// New returns a Spool, and opens the file in its directory if there is one. If that fails, it logs the error,
-// Healthy reports it, and Run tries again. Run the Spool, and close it after the last push.
+// New returns a Spool, and opens the file in its directory if the file exists. If opening fails, New logs the
+// error, Healthy returns it, and Run tries again. Run the Spool, and close it after the last push.
 func New(cfg Config, deps Deps) *Spool {
 	s := &Spool{Deps: deps, cfg: cfg, index: newIndex()}
 	s.file = &file{dir: cfg.Dir, index: s.index}
@@ -69,13 +70,14 @@ func New(cfg Config, deps Deps) *Spool {
 	return s
 }
 
-// Push stores the items in the database, or in the spool during push maintenance and as long as the spool
-// holds messages of one of their queues. Results of the spool have Buffered, a transaction id and no other
-// ids.
+// Push stores the items in the spool during push maintenance, and as long as the spool holds messages of
+// one of their queues. Otherwise it stores them in the database. Results of the spool have Buffered, a
+// transaction id and no other ids.
 //
-// It blocks until the disk has the messages. Errors: every error of Pusher. From the spool: CodeUnavailable if
-// the disk refuses the messages; they may still be there. CodeOverloaded if they exceed spool.max_bytes;
-// nothing is stored. The error of ctx if it ends before the messages are written.
+// It blocks until the messages are durable. Errors: every error of Pusher. Errors of the spool:
+// CodeUnavailable if writing fails; the file may contain the messages nevertheless. CodeOverloaded if the
+// spool would exceed spool.max_bytes; nothing is stored. The error of ctx if ctx ends before the messages are
+// written.
 func (s *Spool) Push(ctx context.Context, items []queue.PushItem) ([]queue.PushResult, error) {
 	if s.Paused() == nil && !s.index.holds(func(yield func(string) bool) {
 		for i := range items {
@@ -107,7 +109,7 @@ func (s *Spool) Push(ctx context.Context, items []queue.PushItem) ([]queue.PushR
 			Message: "push maintenance is on, and the spool holds spool.max_bytes: send the request again when it has ended",
 		}
 	}
-	defer s.index.release(size) // from then on the file counts the messages, if they were written
+	defer s.index.release(size) // if the messages were written, the index counts them now
 	if err := s.appends.Do(ctx, records, nil, int(size)); err != nil {
 		if errors.Is(err, batch.ErrWithdrawn) {
 			return nil, err // the sender is gone
@@ -117,12 +119,12 @@ func (s *Spool) Push(ctx context.Context, items []queue.PushItem) ([]queue.PushR
 	return results, nil
 }
 
-// failed returns the error of a request that the disk refused.
+// failed logs that the file cannot be used, and returns the error for the request.
 func (s *Spool) failed(err error) error {
 	s.Log.Error("the spool cannot be used", zap.String("path", s.file.path()), zap.Error(err))
 	return &queue.Error{
 		Code: queue.CodeUnavailable, RetryAfter: retryAfter, Err: err,
-		Message: "this instance cannot use its spool, where it keeps pushes during push maintenance: send the request again later",
+		Message: "this instance cannot use its spool, which keeps pushes during push maintenance: send the request again later",
 	}
 }
 
@@ -135,21 +137,23 @@ func (s *Spool) write(_ context.Context, pushes [][]*record) ([]error, error) {
 	return nil, s.file.add(records)
 }
 
-// Stats says what the spool of this instance holds.
+// Stats describes the content of a spool.
 type Stats struct {
-	// Messages wait. Rejected were refused by the database. Bytes is the size of both.
+	// Messages is the number of waiting messages. Rejected is the number of messages that the
+	// database refused. Bytes is the size of both.
 	Messages, Rejected int
 	Bytes              int64
 }
 
-// Stats returns what the spool holds.
+// Stats returns the current content of the spool.
 func (s *Spool) Stats() Stats {
 	s.index.mu.Lock()
 	defer s.index.mu.Unlock()
 	return Stats{Messages: s.index.messages, Rejected: s.index.rejects, Bytes: s.index.bytes}
 }
 
-// Healthy returns nil if the spool can be written. During push maintenance, and if there is a file, it opens the file.
+// Healthy returns nil if the spool can be written. During push maintenance, and if the file exists, Healthy opens the
+// file.
 func (s *Spool) Healthy() error {
 	if s.Paused() == nil && !s.file.exists() {
 		return nil
@@ -166,8 +170,9 @@ type Rejection struct {
 	At      time.Time
 }
 
-// Rejections returns the oldest rejected messages of this instance. It returns fewer than limit if they are larger than a
-// page of a list (see pkg/process/inflight). Errors: CodeUnavailable, and CodeOverloaded if the request has no memory for them.
+// Rejections returns the oldest rejected messages of this instance. It returns fewer than limit if the messages are too
+// large for one page (pkg/process/inflight). Errors: CodeUnavailable, and CodeOverloaded if the server has no memory left
+// for the page.
 func (s *Spool) Rejections(ctx context.Context, limit int) ([]Rejection, error) {
 	out := []Rejection{}
 	if s.Stats().Rejected == 0 {
@@ -203,10 +208,11 @@ func (s *Spool) Rejections(ctx context.Context, limit int) ([]Rejection, error) 
 	return out, nil
 }
 
-// Retry puts the rejected messages at the end of the spool. It returns how many. Errors: CodeUnavailable.
+// Retry puts the rejected messages at the end of the spool. It returns their number. Errors:
+// CodeUnavailable.
 func (s *Spool) Retry() (int, error) { return s.changeRejected(s.file.retry) }
 
-// Discard removes the rejected messages. It returns how many. Errors: CodeUnavailable.
+// Discard removes the rejected messages. It returns their number. Errors: CodeUnavailable.
 func (s *Spool) Discard() (int, error) { return s.changeRejected(s.file.discard) }
 
 func (s *Spool) changeRejected(change func() (int, error)) (int, error) {
@@ -220,7 +226,7 @@ func (s *Spool) changeRejected(change func() (int, error)) (int, error) {
 	return n, nil
 }
 
-// Close closes the file. What it holds stays for the next start.
+// Close closes the file. Its messages stay for the next start.
 func (s *Spool) Close() {
 	if held := s.Stats(); held.Messages > 0 {
 		s.Log.Warn("messages stay in the spool: an instance with this directory stores them after maintenance",

@@ -27,7 +27,8 @@ import (
 
 func TestMain(m *testing.M) { pgtest.Main(m) }
 
-// world has a spool with a database that stores the texts of payloads, unless refuse says otherwise.
+// world has a spool and a fake database. The database stores the texts of payloads, unless refuse
+// returns an error.
 type world struct {
 	t    *testing.T
 	cfg  spool.Config
@@ -87,7 +88,7 @@ func (w *world) contents() []string {
 	return append([]string{}, w.stored...)
 }
 
-// open starts a spool and returns what stops it.
+// open starts a spool. stop stops it.
 func (w *world) open() (s *spool.Spool, stop func()) {
 	s = spool.New(w.cfg, spool.Deps{
 		Pusher: w, Paused: w.paused, Pool: w.pool, Host: "here", Metrics: spool.NewMetrics(prometheus.NewRegistry()), Log: zap.NewNop(),
@@ -116,15 +117,16 @@ func (w *world) eventually(what string, ok func() bool) {
 	require.Eventually(w.t, ok, 30*time.Second, time.Millisecond, what)
 }
 
-// A message that fails in an unexpected way is refused only if others of its queue are stored. Otherwise the database may
-// be at fault, and nothing is refused, also if the fault ends while the message is looked for.
+// A message that fails with an unexpected error is refused only if other messages of its queue are stored. Otherwise the
+// database may have a fault, and no message is refused. This also holds if the fault ends during the search for the
+// message.
 func TestOneBadMessageIsFound(t *testing.T) {
 	t.Parallel()
 	lastAlone := func(items []queue.PushItem) bool { return string(items[0].Payload) == "5" }
 	for _, c := range []struct {
 		name   string
 		ends   func(items []queue.PushItem) bool // whether the fault ends before a push
-		lost   bool                              // whether the database is away at the first push after that
+		lost   bool                              // whether the database is unavailable at the first push after the fault
 		stored []string
 	}{
 		{"between two passes", func(items []queue.PushItem) bool { return len(items) == 7 }, false, []string{"0", "1", "2", "3", "4", "5"}},
@@ -156,7 +158,7 @@ func TestOneBadMessageIsFound(t *testing.T) {
 			require.NoError(t, err)
 			w.end()
 			_, err = s.Push(t.Context(), items("other", `"other"`))
-			require.Error(t, err, "without messages in the spool it is for the database")
+			require.Error(t, err, "without messages in the spool, the push goes to the database")
 			w.eventually("each message is tried alone", func() bool {
 				w.mu.Lock()
 				defer w.mu.Unlock()
@@ -180,8 +182,9 @@ func TestOneBadMessageIsFound(t *testing.T) {
 	}
 }
 
-// What is stored of a record leaves the disk, also if the rest has to wait.
-func TestAPartOfARecordLeaves(t *testing.T) {
+// The stored messages of a record leave the disk, even if the other messages of the record must
+// wait.
+func TestStoredMessagesOfARecordLeaveTheDisk(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	var full sync.Map
@@ -207,7 +210,7 @@ func TestAPartOfARecordLeaves(t *testing.T) {
 	require.Equal(t, []string{"0", "1", "2", "3", "4"}, w.contents())
 }
 
-// A push that the disk cannot take is refused and not lost silently.
+// A push that cannot be written to disk is refused and not lost silently.
 func TestAPushThatTheDiskCannotTakeIsRefused(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
@@ -222,7 +225,7 @@ func TestAPushThatTheDiskCannotTakeIsRefused(t *testing.T) {
 	second, stopSecond := w.open()
 	_, err = second.Push(t.Context(), items("q", "2"))
 	require.Equal(t, queue.CodeUnavailable, queue.CodeOf(err), "another process uses the directory")
-	require.ErrorContains(t, second.Healthy(), "spool.dir of its own")
+	require.ErrorContains(t, second.Healthy(), "give each instance its own spool.dir")
 	stopSecond()
 	stop()
 
@@ -259,10 +262,11 @@ func TestPushesAtTheSameTimeShareTheLimit(t *testing.T) {
 	require.Positive(t, accepted.Load())
 	require.EqualValues(t, accepted.Load(), s.Stats().Messages)
 	_, err := s.Push(t.Context(), items("q", "1"))
-	require.NoError(t, err, "what was refused takes no room")
+	require.NoError(t, err, "a refused push uses no space")
 }
 
-// A list of rejected messages has no more than fits into the memory of its request, and at least one message.
+// A list of rejected messages has at most the messages that fit into the memory of its request, but at least
+// one message.
 func TestRejectionsFitIntoMemory(t *testing.T) {
 	t.Parallel()
 	const size, page = 100_000, 350_000
@@ -285,7 +289,7 @@ func TestRejectionsFitIntoMemory(t *testing.T) {
 	require.GreaterOrEqual(t, budget.Used(), int64(page/size*size*inflight.AnswerCopies))
 	found, err = list(inflight.NewBudget(1<<30, 1))
 	require.NoError(t, err)
-	require.Len(t, found, 1, "a page has at least one")
+	require.Len(t, found, 1, "a page has at least one message")
 	budget.Reservation().Cover(1 << 30)
 	_, err = list(budget)
 	require.Equal(t, queue.CodeOverloaded, queue.CodeOf(err))

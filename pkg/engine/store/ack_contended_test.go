@@ -41,8 +41,8 @@ func (b *bench) beginAck(items []queue.AckItem) <-chan acked {
 	return out
 }
 
-// pausedTooLong reports whether the machine took away so much time since the stopwatch started that a call may have lost
-// its patience before its cursor was free.
+// pausedTooLong reports whether the machine has paused for so long since the start of the stopwatch that a call may have
+// timed out before its cursor was free.
 func pausedTooLong(watch *stopwatch.Stopwatch) bool { return watch.Allowed(0) > ack.Patience }
 
 func (b *bench) requireHeld(a acked) {
@@ -51,8 +51,8 @@ func (b *bench) requireHeld(a acked) {
 	require.ErrorContains(b.t, a.err, "a consumer in SQL holds the partition")
 }
 
-// requireAcked requires that a call succeeded. One that was refused because the machine paused is made again: now its
-// cursors are free.
+// requireAcked requires that a call succeeded. If the call was refused because the machine paused, requireAcked
+// repeats it. Its cursors are free now.
 func (b *bench) requireAcked(a acked) {
 	b.t.Helper()
 	if a.err != nil && pausedTooLong(a.watch) {
@@ -65,8 +65,8 @@ func (b *bench) requireAcked(a acked) {
 	}
 }
 
-// lateDelivery returns the delivery of an HTTP consumer whose lease has ended, and the open transaction of
-// a SQL consumer that has popped the same message since.
+// lateDelivery returns the delivery of an HTTP consumer whose lease has ended. It also returns the open
+// transaction of a SQL consumer that has then popped the same message.
 func (b *bench) lateDelivery() (queue.Delivery, pgx.Tx) {
 	b.t.Helper()
 	b.register("g")
@@ -78,7 +78,7 @@ func (b *bench) lateDelivery() (queue.Delivery, pgx.Tx) {
 	return d, tx
 }
 
-// popEach pushes one message to each of n partitions and pops each by itself.
+// popEach pushes one message to each of n partitions, and makes one pop for each message.
 func (b *bench) popEach(prefix string, n int) []queue.Delivery {
 	b.t.Helper()
 	for _, partition := range numbered(prefix, n) {
@@ -93,8 +93,8 @@ func (b *bench) popEach(prefix string, n int) []queue.Delivery {
 }
 
 // A flush holds an ack of a cursor that a SQL consumer has locked and twenty acks of other cursors.
-// The other acks are answered promptly. The contended ack succeeds once the cursor is free, or is
-// refused after its patience.
+// The other acks are answered promptly. The contended ack succeeds when the cursor is free, or is
+// refused after ack.Patience.
 func TestOtherAcksDoNotWaitForALockedCursor(t *testing.T) {
 	t.Parallel()
 	for _, ends := range []bool{true, false} {
@@ -167,8 +167,8 @@ func TestManyContendedCallsLeaveConnectionsFree(t *testing.T) {
 	require.Zero(t, b.deadlocks())
 }
 
-// More cursors are locked than connections wait for. A call gets its cursor when that is released,
-// although the other cursors stay locked.
+// The number of locked cursors exceeds the number of connections that wait for cursors. A call gets
+// its cursor when the cursor is released, although other cursors stay locked.
 func TestContendedCallsTakeTurns(t *testing.T) {
 	const cursors = 8
 	b := newBench(t, "g")
@@ -206,7 +206,7 @@ func TestContendedCallsTakeTurns(t *testing.T) {
 }
 
 // A call acknowledges messages of several partitions, and one cursor is locked by another session.
-// While the call waits, it locks none of the other cursors.
+// While the call waits, it holds no lock on the other cursors.
 func TestAContendedCallLocksNothingWhileItWaits(t *testing.T) {
 	b := newBench(t, "g")
 	b.push("a", "1", "2")
@@ -234,8 +234,8 @@ func TestAContendedCallLocksNothingWhileItWaits(t *testing.T) {
 	require.Zero(t, b.deadlocks())
 }
 
-// Calls that wait for one cursor are applied together. A call with a value that the database
-// refuses fails alone: here, a dead letter.
+// Calls that wait for one cursor are applied together. If the database refuses a value of one call,
+// here a dead letter, only this call fails.
 func TestABadContendedCallFailsAlone(t *testing.T) {
 	b := newBench(t, "g")
 	b.push("p", numbered("m", 10)...)

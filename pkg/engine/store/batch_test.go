@@ -18,8 +18,8 @@ import (
 	"github.com/belfry-mq/belfry/test/pgproxy"
 )
 
-// lockRows locks the rows of query until release. A call that needs them waits, and the calls after it
-// gather in one batch.
+// lockRows locks the rows of query until release is called. A call that needs these rows waits, and
+// the following calls share one batch.
 func (b *bench) lockRows(query string) (release func()) {
 	b.t.Helper()
 	tx, err := b.pool.Begin(b.t.Context())
@@ -58,8 +58,8 @@ func (b *bench) beginPush(items ...queue.PushItem) <-chan pushed {
 	return out
 }
 
-// takeAllConnections takes all connections until release. A flush waits for a connection, and the calls after
-// it gather in one batch.
+// takeAllConnections takes all connections of the pool until release is called. A flush waits for a
+// connection, and the following calls share one batch.
 func (b *bench) takeAllConnections() (release func()) {
 	b.t.Helper()
 	conns := make([]*pgxpool.Conn, b.pool.Config().MaxConns)
@@ -116,7 +116,7 @@ func (b *bench) together(n int, begin func(i int) <-chan pushed) []pushed {
 	return got
 }
 
-// Large messages do not share a flush, so that no flush takes long. Small ones do.
+// Small messages share a flush. Large messages do not, so that no flush takes long.
 func TestLargeMessagesHaveFlushesOfTheirOwn(t *testing.T) {
 	t.Parallel()
 	for size, want := range map[int]int{100: 1, 5 << 20: 3} {
@@ -127,7 +127,7 @@ func TestLargeMessagesHaveFlushesOfTheirOwn(t *testing.T) {
 			before := 0
 			got := b.together(3, func(i int) <-chan pushed {
 				if i == 0 {
-					before = int(enginetest.Metric(b.t, b.reg, "belfry_batch_calls", "push")) + 1 // and the first push
+					before = int(enginetest.Metric(b.t, b.reg, "belfry_batch_calls", "push")) + 1 // plus the first push
 				}
 				return b.beginPush(queue.PushItem{Queue: "q", Partition: "p", TransactionID: fmt.Sprint(i), Payload: payload})
 			})
@@ -139,8 +139,8 @@ func TestLargeMessagesHaveFlushesOfTheirOwn(t *testing.T) {
 	}
 }
 
-// The database refuses one of 500 items of different callers. The other 499 are stored, and one
-// caller gets the error.
+// The database refuses one of 500 items of different callers. The other 499 items are stored, and
+// only the caller of the refused item gets the error.
 func TestABadItemFailsAlone(t *testing.T) {
 	b := oneByOne(t)
 	const n, bad = 500, 321
@@ -192,7 +192,7 @@ func TestDuplicatesInOneFlushAreStoredOnce(t *testing.T) {
 }
 
 // The answer of a COMMIT is lost. The store sends the push again and finds its messages stored. The
-// messages are stored once, the caller gets success, and what became ready is announced.
+// messages are stored once, the caller gets success, and the ready partitions are announced.
 func TestAPushIsStoredOnceAfterALostCommit(t *testing.T) {
 	direct, network, s := storeBehindProxy(t)
 	direct.register("g")
@@ -258,7 +258,7 @@ func TestAPushIsRefusedIfTheDatabaseDoesNotKeepUp(t *testing.T) {
 		require.Equal(t, time.Second, refused.RetryAfter)
 	}
 	release()
-	stored := 1 // before
+	stored := 1 // the push before the lock
 	if err := <-outcomes; err == nil {
 		stored++
 	}
@@ -327,13 +327,13 @@ func TestCloseCompletesAcceptedPushes(t *testing.T) {
 }
 
 // The store remembers its deliveries and does not look up their messages for an ack. Another
-// instance looks them up. Both return the same results.
+// instance looks the messages up. Both instances return the same results.
 func TestAnAckOfARememberedDeliveryNeedsNoLookup(t *testing.T) {
 	b := newBench(t)
 	other := newStore(t, enginetest.Pool(t, b.pool.Config().ConnString()), prometheus.NewRegistry(), nil)
 	b.push("p", "1", "2", "3", "4")
 	d := b.pop(request("g", 2))
-	b.exec(`DELETE FROM belfry.message WHERE seq <= 2`) // a lookup would not find them
+	b.exec(`DELETE FROM belfry.message WHERE seq <= 2`) // a look-up would not find these messages
 	results, err := b.Ack(t.Context(), acks(d, queue.AckCompleted, d.Messages[1], d.Messages[0]))
 	require.NoError(t, err)
 	require.True(t, results[0].Success && results[1].Success, "%+v", results)

@@ -7,7 +7,7 @@
 //	names                           ids of partitions and groups by name; epochs of the database
 //	scanfloor                       where scans of the index by ready_at begin
 //	quota                           admission to queues with a maxSize
-//	delivered                       positions of recently delivered messages
+//	delivered                       seqs of recently delivered messages
 //	groupcommit                     how a failed flush is handled; metrics of flushes
 //	pipeline                        several statements in one round trip
 //	warm                            runs each statement once on a new connection, because the first run is slow
@@ -18,13 +18,13 @@
 // # What a row means
 //
 // The SQL function belfry.ready_at holds the rule for cursor.ready_at, the earliest instant at which a
-// pop of the group could get a message from the partition. Of the instants in that rule only retry_at,
-// the end of the retry delay after a failure, is stored in the cursor.
+// pop of the group could get a message from the partition. The cursor stores only one input of that
+// rule: retry_at, the end of the retry delay after a failure.
 //
-// A redriven message is a row of belfry.redrive, because its place in the log is behind the cursor or
-// skipped by it. Each redriven message is acknowledged alone and moves no cursor. Its retry delay
-// (redrive.retry_at) delays the redriven messages after it. It does not delay those before it, nor the
-// log.
+// A redriven message is a row of belfry.redrive, because the cursor has already passed its position in
+// the log. The ack of a redriven message completes only this message and moves no cursor. The retry
+// delay of a redriven message (redrive.retry_at) also delays later redriven messages. It does not
+// delay earlier redriven messages, and it does not delay the log.
 //
 // # Locks
 //
@@ -37,36 +37,36 @@
 // A session that locks several dead letters does one of three things. It holds their cursors, or it
 // skips locked dead letters (a purge), or it locks in id order dead letters that have no cursor.
 //
-// A wake must wait for locks. With SKIP LOCKED it would strand messages: a claim may hold the lock of
-// a cursor that changed, and deliver nothing from it. A wake would skip that cursor.
+// A wake must wait for locks. With SKIP LOCKED it would strand messages: it would skip a cursor that
+// a claim has locked, and the claim may deliver no message from this cursor.
 //
 // # The invariants
 //
-// I3, nothing is stranded: belfry.needs_wake says which cursors need a wake after the commit. A settle
-// is also a sleeper (docs/design.md). Heal repairs what a lost wake left: it compares last_seq with committed. If only the
-// answer of a wake was lost, the cursor is ready without an announcement. So a lost connection is a
-// reason for a resync. Two more reasons are a repeated push whose messages are stored already, and a
-// sequencer that replaces another one.
+// I3, nothing is stranded: the SQL function belfry.needs_wake decides which cursors need a wake after the commit. A settle
+// is also a sleeper (docs/design.md). Heal finds stranded cursors after a lost wake: it compares last_seq with committed.
+// If only the answer of a wake was lost, the cursor is ready without an announcement. So a lost connection causes a
+// resync. A repeated push whose messages are already stored, and a sequencer that replaces another one, cause a resync for
+// the same reason.
 //
 // I5, order, and I6, cursors only move forward: belfry.apply_acks holds the rules for the HTTP API and
-// for SQL consumers. Redriven messages come in seq order among themselves.
+// for SQL consumers. Redriven messages are delivered in seq order.
 //
-// I9, at least once, and bounded: for redriven messages the deliveries count from the redrive on.
+// I9, at least once, and bounded: deliveries before a redrive do not count towards maxDeliveries.
 //
 // # Routes to a claim
 //
-// Every claim runs belfry.claim, returns belfry.claim_row, and in Go goes through the same functions
-// (internal/claim). The routes differ in what they share a transaction with:
+// Every claim runs belfry.claim, which returns rows of belfry.claim_row. In Go, every claim uses the
+// same functions (internal/claim). The routes differ in the transaction in which the claim runs:
 //
-//	route               why it is a route of its own
-//	pop                 Group commit: one transaction for the pops of many callers. It does not wait
+//	route               why the route exists
+//	pop                 Group commit: one transaction for the pops of many callers. Its commit does not wait
 //	                    for the disk. A pop by tags tries one queue after the other by this route.
-//	pop with autoAck    A second group commit. A consumption waits for the disk, so it cannot share a
+//	pop with autoAck    A second group commit. Its commit waits for the disk, so it cannot share a
 //	                    transaction with leases.
-//	round               The dispatcher claims for many woken requests at once, on connections of their
-//	                    own, so that they never wait behind ordinary traffic.
-//	handoff             In the pipeline of a push, after its commit and wake, for requests that wait
-//	                    for this push. It saves the round trips of a preflight and a round.
+//	round               The dispatcher claims for many woken requests at once, on separate connections,
+//	                    so that they never wait behind other requests.
+//	handoff             In the pipeline of a push, after the commit and the wake, for requests that wait
+//	                    for messages. It saves the round trips of a preflight and a round.
 //	belfry.pop          In the transaction of a SQL consumer.
 //
 // The wait for a rival (store/claim_wait) locks one cursor and claims nothing.
@@ -74,52 +74,57 @@
 // # A held snapshot
 //
 // Frequent statements find a row by its newest version (sql/functions/push/append.sql shows the shape),
-// also when they then skip the row. Scans for due cursors begin at a floor (internal/scanfloor). So I8
-// has one limit. A scan can miss a cursor that another instance made ready by a statement that committed
+// even if they then skip the row. Scans for due cursors begin at a floor (internal/scanfloor). So I8 has
+// one limit. A scan can miss a cursor that another instance made ready by a statement that committed
 // more than scanfloor.Margin after it began. The cursor is found when the announcement arrives. If that
-// instance dies before it announces, the cursor is found after the resync that its silence causes, or
-// by the next scan without floors. Pops by tags and rare statements use no floors.
+// instance dies before it announces, the cursor is found after the resync that its silence causes, or by
+// the next scan without floors. Pops by tags and rare statements use no floors.
 //
 // # SQL consumers
 //
-// belfry.pop and belfry.ack are the claim and the rules of acks in the transaction of a SQL consumer
-// (sql/functions/consume). docs/sql.md describes the two ways in which a consumer works. Where one
+// belfry.pop makes a claim, and belfry.ack applies acks, in the transaction of a SQL consumer
+// (sql/functions/consume). docs/sql.md describes the two ways in which a consumer works. If one
 // transaction pops and acks, the row lock of the cursor keeps other consumers away. No other session sees
 // the lease, but its length bounds the time from pop to ack.
 //
-// docs/sql.md says what a long transaction means for others. These are the details for other verbs:
+// docs/sql.md describes how a long transaction affects other sessions. These are the details for
+// other verbs:
 //
 //	push, wake       do not wait: a cursor that is due needs no wake
-//	pop over HTTP    waits up to 1 s for the session. Then it treats the cursor as leased, so it may answer
-//	                 empty (I8). It looks again after 1 s: a commit is announced, a rollback is not.
-//	sweep            skips the partition this time
+//	pop over HTTP    waits up to 1 s for the SQL consumer. Then it treats the cursor as leased, so it may answer
+//	                 empty (I8). It probes again after 1 s, because a rollback is not announced.
+//	sweep            skips the partition in this run
 //	ack, transaction wait up to ack.Patience and are refused. Their own lease had ended before the
 //	                 other session locked the cursor.
 //
-// Acks of contended cursors must not delay strangers (I10), so they wait by themselves (internal/ack).
-// Waiting for all cursors of a call in order would be free of deadlocks too, but it would block
-// strangers in the other partitions.
+// Acks of contended cursors must not delay unrelated calls (I10), so they wait outside of the group
+// commit (internal/ack). A call waits for one cursor and holds no other cursor meanwhile. Locking all
+// cursors of a call in order would not deadlock either, but would block unrelated calls in the other
+// partitions.
 //
 // I3 with SQL consumers: the store cannot run a wake after the commit of a consumer's transaction. So these
-// transactions are never sleepers. Where nothing is left they set ready_at to now. That costs one extra
-// probe: a claim over HTTP, or the settle that each instance runs when it hears the commit, at most once
-// per wake.SettleInterval. Both are sleepers with a wake after them. belfry.pop skips such cursors, and
-// reads one index entry for each. A belfry.pop that takes nothing rolls its claim back to a
-// savepoint, which also releases the lock.
+// transactions are never sleepers: for a drained cursor they set ready_at to now. This causes one extra
+// probe. Either a claim over HTTP settles the cursor, or an instance settles it after the notification of
+// the commit, at most one page per wake.SettleInterval. Both are sleepers, and a wake follows each of them.
+// belfry.pop skips such cursors, and reads one index entry for each. If belfry.pop takes no message, it
+// rolls its claim back to a savepoint, which also releases the lock of the cursor.
 //
-// A lease that is committed long after it was taken, or after its end, is unknown to the scan floors of
-// the instances. So belfry.pop and belfry.extend announce the cursor at the commit, with its ready_at.
-// belfry.pop keeps a scan floor of its own in a setting of its session (load_scan_floor).
+// The scan floors of the instances do not take into account a lease that is committed long after it was
+// taken, or after its end. So belfry.pop and belfry.extend announce the cursor at the commit. The
+// announcement has ready_at, except if ready_at is less than ten seconds ahead (belfry.announce_ready).
+// belfry.pop keeps a separate scan floor in a setting of its session (load_scan_floor).
 //
-// belfry.await writes nothing. LISTEN and its notification of the instances take effect with the same
-// commit, so the session hears everything that an instance sends. Each instance then probes. The probe
-// sees a push between belfry.pop and that commit, or the push is announced (package dispatch). Every role
-// that can connect can notify, so a notification for a SQL waiter makes no instance register a group.
+// belfry.await writes nothing. The LISTEN of the session and its notification to the instances take
+// effect with the same commit. So the session receives every notification that an instance sends for it.
+// Each instance then probes. The probe sees a push that committed between belfry.pop and this commit. A
+// later push is announced (package dispatch). Every role that can connect can notify, so a notification
+// for a SQL waiter makes no instance register a group.
 //
-// A claim uses the clock at its beginning, not statement_timestamp(), which stands still in a procedure
-// or a DO block that pops in a loop. belfry.pop never waits, and belfry.ack waits for one cursor. A
-// transaction that pops and then acknowledges an older lease can deadlock with an ack of several
-// cursors. Postgres ends one of the two, and nothing is lost.
+// A claim uses the clock at its beginning. It does not use statement_timestamp(), because a procedure
+// or a DO block that pops in a loop has only one statement_timestamp(). belfry.pop never waits, and
+// belfry.ack waits for one cursor. A transaction that pops and then acknowledges an older lease can
+// deadlock with an ack of several cursors. Postgres rolls back one of the two transactions, and no
+// message is lost.
 //
 // # Clock and plans
 //

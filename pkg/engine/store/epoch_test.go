@@ -12,9 +12,9 @@ import (
 	"github.com/belfry-mq/belfry/test/enginetest"
 )
 
-// replaceDatabase empties the tables and restarts the ids, as a restore of another database would.
-// Queue "strangers" gets the first ids, and a message that has been due for group "theirs" for a
-// minute.
+// replaceDatabase empties the tables and restarts the ids, like the restore of another database.
+// The queue "strangers" gets the first ids. It has a message that has been due for the group
+// "theirs" for one minute.
 func (b *bench) replaceDatabase() {
 	b.t.Helper()
 	b.exec(`TRUNCATE belfry.message, belfry.queue, belfry.cursor RESTART IDENTITY CASCADE`)
@@ -139,8 +139,9 @@ func TestAPopAfterAnEpochChangeFindsItsOwnQueue(t *testing.T) {
 	require.NotEqual(t, before.Epoch, found.Target.Epoch)
 }
 
-// After an epoch change another partition has the id of the acknowledged partition, and a message
-// with the same transaction id. The ack does not touch it, also without a lease.
+// After an epoch change, another partition has the database id of the acknowledged partition, and a
+// message with the same transaction id. The ack does not change this partition, even if the ack has
+// no lease.
 func TestAnAckAfterAnEpochChangeTouchesNoOtherPartition(t *testing.T) {
 	t.Parallel()
 	transact := func(b *bench, toAck queue.AckItem, leases ...string) string {
@@ -172,14 +173,14 @@ func TestAnAckAfterAnEpochChangeTouchesNoOtherPartition(t *testing.T) {
 			require.NotEmpty(t, ack(b, toAck, held.LeaseID.String()))
 			results, err := stranger.Ack(t.Context(), acks(held, queue.AckCompleted, held.Messages...))
 			require.NoError(t, err)
-			require.Empty(t, results[0].Error, "the message was not acknowledged before")
+			require.Empty(t, results[0].Error, "the earlier ack did not acknowledge this message")
 			require.True(t, results[0].Success)
 		})
 	}
 }
 
-// A lookup of the previous epoch may end after a lookup of the current one. The cache ignores its
-// result.
+// A look-up in the previous epoch may end after a look-up in the current epoch. The cache ignores
+// the result of the earlier epoch.
 func TestACachedPartitionOfAnOldEpochIsIgnored(t *testing.T) {
 	b := newBench(t)
 	old := b.OpenedAs(t.Context(), item("p", ""))

@@ -35,22 +35,22 @@ func (s *Store) Learn(p *queue.Partition) { s.names.Remember(p) }
 // DueFloor returns the scan floor of a group: scans skip cursors that were ready before it.
 func (s *Store) DueFloor(group int64) time.Time { return s.floors.Lowest(group).Time }
 
-// SettleInterval is the minimum time between two rounds in which Run settles announced cursors.
+// SettleInterval is the minimum time between two pages of announced cursors that Run settles.
 const SettleInterval = wake.SettleInterval
 
-// LimitPops sets Config.MaxPopBytes. It must not be called during a pop.
+// LimitPops sets Config.MaxPopBytes. Do not call it during a pop.
 func (s *Store) LimitPops(bytes int64) { s.claims.MaxBytes = bytes }
 
-// HealPass is a heal of all cursors that goes on after an error.
+// HealPass is a heal of all cursors that can be continued after an error.
 type HealPass = wake.Pass
 
-// GoOnHealing goes on with pass.
+// GoOnHealing continues pass.
 func (s *Store) GoOnHealing(ctx context.Context, pass *HealPass) error {
 	return s.waker.Heal(ctx, pass)
 }
 
-// Heal wakes every partition whose wake did not run after a commit, because of a crash, and returns how
-// many that were.
+// Heal wakes every partition whose wake did not run because of a crash. It returns the number of woken
+// partitions.
 func (s *Store) Heal(ctx context.Context) (healed int, err error) {
 	var pass wake.Pass
 	err = s.waker.Heal(ctx, &pass)

@@ -13,8 +13,8 @@ import (
 	"github.com/belfry-mq/belfry/test/stopwatch"
 )
 
-// Forty consumers of a new group start at once. One of them registers the group, and the others do
-// not try. Each try would take an id from the sequence.
+// Forty consumers of a new group start at the same time. One consumer registers the group. The
+// other consumers do not try to register it, because each attempt takes an id from the sequence.
 func TestConcurrentConsumersRegisterTheirGroupOnce(t *testing.T) {
 	b := newBench(t)
 	b.push("p", "a")
@@ -29,7 +29,8 @@ func TestConcurrentConsumersRegisterTheirGroupOnce(t *testing.T) {
 	require.Equal(t, 1, b.count("SELECT last_value FROM belfry.consumer_group_id_seq"))
 }
 
-// join pops for the group until its join of the queue has ended. It requires that nothing is found.
+// join pops for the group until its join of the queue has ended. It requires that no message is
+// delivered.
 func (b *bench) join(group string) {
 	b.t.Helper()
 	require.Empty(b.t, b.pop(request(group, 1)).Messages)
@@ -38,7 +39,8 @@ func (b *bench) join(group string) {
 // manyPartitions is more than two pages of a join.
 const manyPartitions = 4500
 
-// half makes a queue with many partitions and group g, whose join stopped after the first page.
+// half creates a queue with many partitions, and the group g, whose join stopped after the first
+// page.
 func (b *bench) half(mode string) (group int64) {
 	b.t.Helper()
 	b.exec(`INSERT INTO belfry.queue (name, retention_enabled, completed_retention_seconds) VALUES ('q', true, 1)`)
@@ -57,8 +59,8 @@ func (b *bench) requireCursors(n int) {
 	require.Equal(b.t, []int{n, n}, []int{cursors, pairs})
 }
 
-// A join that stopped in the middle is resumed by the next pop. The pop does not answer that nothing
-// is there while the join goes on, and finds the message in the last partition.
+// The next pop resumes a join that stopped. The pop does not answer empty during the join, and finds
+// the message in the last partition.
 func TestAPopResumesAJoinThatStopped(t *testing.T) {
 	b := newBench(t)
 	b.half("all")
@@ -78,8 +80,8 @@ func TestAStartResumesTheJoins(t *testing.T) {
 	b.requireCursors(manyPartitions)
 }
 
-// While the join stands still, a pop that finds nothing fails, and a push to a new partition succeeds
-// and reaches the group.
+// While the join is stopped, a pop without messages fails. A push to a new partition succeeds, and
+// the group gets its message.
 func TestAPopDoesNotAnswerEmptyBeforeTheEndOfTheJoin(t *testing.T) {
 	b := newBench(t)
 	b.half("all")
@@ -140,8 +142,8 @@ func TestConcurrentJoinsCreateEachCursorOnce(t *testing.T) {
 	require.Zero(t, b.deadlocks())
 }
 
-// A group of mode new gets what was pushed after its registration, also in partitions that it joins
-// later.
+// A group with mode "new" gets all messages that are pushed after its registration, also in
+// partitions that it joins later.
 func TestAJoinKeepsTheInstantOfTheRegistration(t *testing.T) {
 	b := newBench(t)
 	b.half("new")
@@ -173,7 +175,7 @@ func TestASweepKeepsWhatAJoiningGroupNeeds(t *testing.T) {
 	require.Equal(t, 1, sweep())
 }
 
-// A seek during a join moves the cursors that did not exist yet too.
+// A seek during a join also moves the cursors that did not exist yet.
 func TestASeekReachesPartitionsThatTheGroupHasNotJoined(t *testing.T) {
 	b := newBench(t)
 	group := b.half("all")
@@ -192,8 +194,8 @@ func TestADeletedGroupJoinsNoFurther(t *testing.T) {
 	b.requireCursors(2001)
 }
 
-// A SQL consumer goes on with a join until it finds a message.
-func TestASQLPopGoesOnWithAJoin(t *testing.T) {
+// belfry.pop continues a join until it finds a message.
+func TestASQLPopContinuesAJoin(t *testing.T) {
 	b := newBench(t)
 	b.half("all")
 	b.push("p04500", "last")
@@ -205,8 +207,8 @@ func TestASQLPopGoesOnWithAJoin(t *testing.T) {
 	b.requireCursors(manyPartitions)
 }
 
-// registerForLater registers group g to start in an hour. It pushes message a, dead-letters and redrives it,
-// and pushes more messages. Group g gets none of these messages.
+// registerForLater registers the group g, which starts in one hour. It pushes message a, makes it a dead
+// letter and redrives it. Then it pushes the messages in more. From the log, g gets none of these messages.
 func (b *bench) registerForLater(more ...string) {
 	b.t.Helper()
 	b.register()
@@ -245,7 +247,7 @@ func (b *bench) startGroup() {
 }
 
 // A group that starts in the future gets its redriven messages. It gets no message from before its
-// start, however the redelivery ends.
+// start, for each possible end of the redelivery.
 func TestAGroupGetsNoMessageFromBeforeItsStart(t *testing.T) {
 	t.Parallel()
 	for name, settle := range map[string]func(b *bench){
@@ -309,7 +311,7 @@ func TestEarlierMessagesStayUnreadyBeforeTheWake(t *testing.T) {
 			b := newBench(t)
 			b.registerForLater("b", "c")
 			b.deleteMessage("a")
-			// The state between the push and its wake.
+			// This is the state between the push and its wake.
 			b.exec(`UPDATE belfry.cursor SET committed = 1, ready_at = NULL`)
 			touch(b)
 			require.Empty(t, b.pop(request("g", 9)).Messages)

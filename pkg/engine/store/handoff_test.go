@@ -16,7 +16,8 @@ import (
 // receiver records events and offers one waiting request.
 type receiver struct {
 	events.Nop
-	// offered is the waiting request; nil: none waits. gone: the request no longer takes a delivery.
+	// offered is the waiting request, or nil. If gone is set, the request takes no delivery any
+	// more.
 	offered *queue.PopRequest
 	target  queue.Target
 	gone    bool
@@ -79,14 +80,15 @@ func TestAPushHandsItsMessagesToAWaitingRequest(t *testing.T) {
 	require.Equal(t, []string{"3"}, transactionIDs(b.pop(request("g", 1))))
 }
 
-// A consumed partition is not ready, so nothing is announced for its group, unless messages are left in it.
+// After a handoff with autoAck, a drained partition is not ready, so the push does not announce it for the
+// group. It announces the partition if messages are left.
 func TestAPushHandsItsMessagesToAnAutoAckRequest(t *testing.T) {
 	req := request("g", 2, withAutoAck(true))
 	b, r := waiting(t, req)
 	b.push("p", "1", "2")
 	require.Equal(t, []string{"asked for q/p", "take"}, r.order)
 	require.Equal(t, []string{"1", "2"}, transactionIDs(r.taken[0]))
-	require.Empty(t, b.pop(request("g", 1)).Messages, "they are consumed")
+	require.Empty(t, b.pop(request("g", 1)).Messages, "the messages are consumed")
 
 	b.push("p", "3", "4", "5")
 	require.Equal(t, []string{"3", "4"}, transactionIDs(r.taken[1]))
@@ -104,8 +106,8 @@ type offers struct {
 
 func (o *offers) Handoffs(string, string) []queue.Handoff { return o.all }
 
-// A push, or a round, claims for a request that consumes and for one that leases. The commit of both waits for the
-// disk, in whatever order the requests are.
+// A push, or a round, claims for a request with autoAck and for a request without autoAck. The commit of both
+// claims waits for the disk, in each order of the requests.
 func TestAClaimThatConsumesWaitsForTheDisk(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct{ inRound, consumesFirst bool }{{false, true}, {false, false}, {true, true}, {true, false}} {
@@ -125,7 +127,7 @@ func TestAClaimThatConsumesWaitsForTheDisk(t *testing.T) {
 			if !c.inRound {
 				b.Observe(o)
 			}
-			b.push("p", "1") // makes the cursors
+			b.push("p", "1") // creates the cursors
 			b.exec(`UPDATE belfry.cursor c SET committed = p.last_seq, ready_at = NULL, lease_id = NULL, lease_until = NULL FROM belfry.partition p`)
 			b.exec(`CREATE TABLE belfry.committed (durable text)`)
 			b.exec(`CREATE FUNCTION belfry.note() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN

@@ -33,7 +33,7 @@ type bench struct {
 	reg  *prometheus.Registry
 }
 
-// newBench returns a store on its own database. It registers the groups before anything is pushed.
+// newBench returns a store on its own database. It registers the groups before the first push.
 func newBench(t testing.TB, groups ...string) *bench {
 	t.Helper()
 	pool := enginetest.Pool(t, enginetest.Database(t)) // shared machines pause
@@ -71,8 +71,7 @@ func (b *bench) push(partition string, transactionIDs ...string) []queue.PushRes
 	return results
 }
 
-// register makes the queue, with partition "p", and the group, before anything
-// is pushed.
+// register creates the queue with partition "p", and registers the groups, before the first push.
 func (b *bench) register(groups ...string) {
 	b.t.Helper()
 	b.exec(sql.Query("engine/store/open_partitions"), []string{"q"}, []string{"p"}, 300, 3, 0, 0, 0)
@@ -97,12 +96,12 @@ func withAutoAck(on bool) func(*queue.PopRequest) {
 	return func(r *queue.PopRequest) { r.AutoAck = on }
 }
 
-// across is a pop from up to n partitions.
+// across makes a pop claim up to n partitions.
 func across(n int) func(*queue.PopRequest) {
 	return func(r *queue.PopRequest) { r.Partitions = n }
 }
 
-// from is a pop from one partition.
+// from makes a pop claim one partition.
 func from(partition string) func(*queue.PopRequest) {
 	return func(r *queue.PopRequest) { r.Partition = &partition }
 }
@@ -116,7 +115,7 @@ func (b *bench) resolve(req *queue.PopRequest) queue.Target {
 	return target
 }
 
-// claim claims for one request, as a round does.
+// claim makes the claim of one request like a round.
 func (b *bench) claim(req *queue.PopRequest, target queue.Target) queue.Delivery {
 	b.t.Helper()
 	deliveries, err := b.Claim(b.t.Context(), []queue.Assignment{{Request: req, Target: target}})
@@ -137,7 +136,7 @@ func (b *bench) sealing() (keyless *store.Store) {
 func (b *bench) pop(req *queue.PopRequest) queue.Delivery {
 	b.t.Helper()
 	delivery, err := b.Pop(b.t.Context(), req)
-	for errors.Is(err, queue.ErrJoining) { // a pop gives up after a second, which a busy machine can take
+	for errors.Is(err, queue.ErrJoining) { // a pop waits one second for the join, which is too short on a busy machine
 		delivery, err = b.Pop(b.t.Context(), req)
 	}
 	require.NoError(b.t, err)
@@ -173,7 +172,7 @@ func transactionIDs(d queue.Delivery) []string {
 	return ids
 }
 
-// retryNow makes the cursors due that wait for a retry.
+// retryNow makes all cursors due that wait for a retry.
 func (b *bench) retryNow() {
 	b.t.Helper()
 	b.exec(`UPDATE belfry.redrive SET retry_at = now() WHERE retry_at > now()`)

@@ -31,8 +31,8 @@ func startRun(t *testing.T, s *store.Store) {
 	enginetest.Await(t, "the heal of the start", func() bool { passes, _ := s.Heals(); return passes > 0 })
 }
 
-// An ack with a lost answer is not sent again, so its ready cursors are unknown. The store sends a
-// resync event after the next heal.
+// An ack with a lost answer is not sent again, so the store does not know which cursors became
+// ready. It publishes a resync after the next heal.
 func TestALostConnectionCausesAResync(t *testing.T) {
 	direct, network, s := storeBehindProxy(t)
 	direct.push("p", "1")
@@ -47,7 +47,7 @@ func TestALostConnectionCausesAResync(t *testing.T) {
 	enginetest.Await(t, "the resync", func() bool { return heard.resyncs.Load() > 0 })
 	passes, healed := s.Heals()
 	require.Greater(t, passes, int64(1))
-	require.Zero(t, healed, "the cursor was ready already")
+	require.Zero(t, healed, "the cursor was already ready")
 	require.Len(t, direct.pop(request("g", 1)).Messages, 1)
 }
 
@@ -68,8 +68,8 @@ func TestAHandoffWithALostAnswerIsReleased(t *testing.T) {
 	requireReleased(t, direct, req)
 }
 
-// A push claims for a waiting request with autoAck, and the answer is lost. The request must fail: the
-// messages are perhaps consumed.
+// A push claims for a waiting request with autoAck, and the answer is lost. The request must fail,
+// because its messages may be consumed.
 func TestAnAutoAckHandoffWithALostAnswerFailsItsRequest(t *testing.T) {
 	direct, network, s := storeBehindProxy(t)
 	direct.register("g")

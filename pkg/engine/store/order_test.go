@@ -18,8 +18,8 @@ import (
 )
 
 // I2: two transactions push to one partition. The transaction that starts first commits last, and a
-// consumer drains the partition in between. Ordered by time or id, the slow message would be before
-// the cursor at its commit and would be skipped.
+// consumer drains the partition in between. If the order were by start time or by id, the cursor
+// would skip the slow message.
 func TestCommitOrderIsDeliveryOrder(t *testing.T) {
 	b := newBench(t)
 	b.push("p", "before")
@@ -118,9 +118,9 @@ func TestConcurrentDuplicatesStoreOneMessage(t *testing.T) {
 	require.Equal(t, n, ids[stored])
 }
 
-// I3: pushes, pops and acks race on three partitions for two groups. So an ack that empties a cursor
-// often meets a push that commits at that moment. No cursor is stranded, no message is lost,
-// duplicated or out of order, and no deadlock occurs.
+// I3: pushes, pops and acks race on three partitions for two groups. So a push often commits while
+// an ack drains the cursor. No cursor is stranded, no message is lost, duplicated or out of order,
+// and no deadlock occurs.
 func TestRacingPushesPopsAndAcksStrandNoCursor(t *testing.T) {
 	const rounds, partitions, pushers, poppers = 4_000, 3, 4, 4
 	b := newBench(t)
@@ -162,8 +162,8 @@ func TestRacingPushesPopsAndAcksStrandNoCursor(t *testing.T) {
 }
 
 // drain pops until done returns true, with autoAck or with an ack for each delivery. It checks that
-// each popper sees each partition in order. The caller checks I4, one lease per partition, by the
-// number of messages.
+// it receives the messages of each partition in order. The caller checks I4, one lease per
+// partition, by the number of messages.
 func drain(ctx context.Context, b *bench, group string, autoAck bool, done func(n int) bool) error {
 	last := map[string]int64{}
 	for {
@@ -242,6 +242,6 @@ func TestConcurrentlyCreatedGroupsAndPartitionsMissNoMessage(t *testing.T) {
 	require.Zero(t, b.stranded())
 	for g := range groups {
 		req := &queue.PopRequest{Queue: "q", Group: fmt.Sprintf("g%d", g), Batch: 1000, Partitions: 200, AutoAck: true}
-		require.Len(t, b.pop(req).Messages, partitions, "one of %d was consumed at registration", partitions+1)
+		require.Len(t, b.pop(req).Messages, partitions, "one message of %d was consumed at registration", partitions+1)
 	}
 }

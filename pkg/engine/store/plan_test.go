@@ -60,8 +60,8 @@ func (b *bench) fill(n int) (group int64) {
 }
 
 // One of 100,000 partitions is ready. A claim touches fewer than 100 buffers and takes less than
-// three times as long as with ten partitions. That holds for plans made on an empty database and
-// for plans made with current statistics.
+// three times as long as with ten partitions. The test checks plans made on an empty database, and
+// plans made with current statistics.
 func TestAClaimDoesNotReadIdlePartitions(t *testing.T) {
 	small, large := newBench(t), newBench(t)
 	large.keepStatistics()
@@ -75,7 +75,7 @@ func TestAClaimDoesNotReadIdlePartitions(t *testing.T) {
 			large.exec(`ANALYZE`)
 		}
 		for _, partition := range []*int64{nil, &last} {
-			_, _ = large.explainClaim(largeSession, largeGroup, partition, 1) // reads the catalog again
+			_, _ = large.explainClaim(largeSession, largeGroup, partition, 1) // the first run reads the catalog again
 			buffers, _ := large.explainClaim(largeSession, largeGroup, partition, 1)
 			require.Less(t, buffers, 100, "statistics %s", statistics)
 		}
@@ -101,8 +101,8 @@ func TestAClaimDoesNotReadIdlePartitions(t *testing.T) {
 	require.Less(t, largest, 3*smallest, "100,000 partitions: %.3f ms, 10 partitions: %.3f ms", largest, smallest)
 }
 
-// 3,000 messages behind an unfinished one are dead letters. The cursor stores them as one range, and a claim
-// of ten messages touches fewer than 100 buffers: it does not read them.
+// 3,000 messages after an unfinished message are dead letters. The cursor stores them as one range. A claim
+// of ten messages does not read them, so it touches fewer than 100 buffers.
 func TestAClaimDoesNotReadSkippedMessages(t *testing.T) {
 	b := newBench(t, "g")
 	ids := make([]string, 3001)
@@ -178,11 +178,10 @@ var leading = map[string]string{
 	"dead_letter_message": "partition_id", "dead_letter_failed": "group_id", "redrive_pkey": "partition_id",
 }
 
-// Every hot statement finds rows of a growing table by the first column of an index, whatever the
-// statistics say. Postgres keeps a plan that it made while the tables were empty. If that plan
-// scanned a whole index, it would later read 100,000 entries. EXPLAIN does not show the plans
-// inside functions: TestAClaimDoesNotReadIdlePartitions and TestAPushDoesNotReadOtherPartitions
-// cover those.
+// Every hot statement finds rows of a growing table by the first column of an index, with any
+// statistics. Postgres keeps a plan that it made while the tables were empty. If that plan scanned
+// a whole index, it would later read 100,000 entries. EXPLAIN does not show plans inside functions.
+// TestAClaimDoesNotReadIdlePartitions and TestAPushDoesNotReadOtherPartitions cover such plans.
 func TestHotStatementsUseAnIndexAtEverySize(t *testing.T) {
 	b := newBench(t)
 	hot := []string{
@@ -239,8 +238,8 @@ func TestHotStatementsUseAnIndexAtEverySize(t *testing.T) {
 	check("analyzed")
 }
 
-// One of 5,000 queues is created by a session that made its plans while the tables were empty. It touches fewer than 200
-// buffers: no plan reads an index of all queues to find one name.
+// A session that made its plans while the tables were empty creates one of 5,000 queues. The creation touches fewer than
+// 200 buffers, so no plan reads the whole index of queues to find one name.
 func TestACreationDoesNotReadTheOtherQueues(t *testing.T) {
 	b := newBench(t)
 	conn, err := b.pool.Acquire(t.Context())
@@ -261,7 +260,7 @@ func TestACreationDoesNotReadTheOtherQueues(t *testing.T) {
 	require.Less(t, out[0].Plan.Hit+out[0].Plan.Read, 200)
 }
 
-// The measurement of a queue reads the partitions with waiting messages, and not the others.
+// The measurement of a queue reads only the partitions with waiting messages.
 func TestAMeasurementReadsNoDrainedPartition(t *testing.T) {
 	b := newBench(t)
 	b.drained(20_000, 2)

@@ -22,7 +22,8 @@ import (
 	"github.com/belfry-mq/belfry/test/enginetest"
 )
 
-// A pop returns the target that it searched. A waiter compares it with the target it waits for.
+// A pop returns the target that it claimed from. A waiting request compares this target with its
+// own.
 func TestAPopReturnsTheTargetItSearched(t *testing.T) {
 	b := newBench(t)
 	req := request("g", 1)
@@ -51,9 +52,9 @@ func TestAPopReturnsTheTargetItSearched(t *testing.T) {
 	require.Len(t, delivery.Messages, 1)
 }
 
-// A group is deleted while a pop waits, and the pop creates it again. Messages from before the
-// deletion are not new to that group. If the queue was deleted too, every message of the new queue
-// is new.
+// A group is deleted while a pop waits, and the pop creates it again. With the mode "new", the new
+// group does not get messages from before the deletion. If the queue was deleted too, the group
+// gets every message of the new queue.
 func TestAWaitingPopRecreatesItsGroupWithoutOldMessages(t *testing.T) {
 	b := newBench(t)
 	b.register()
@@ -70,9 +71,10 @@ func TestAWaitingPopRecreatesItsGroupWithoutOldMessages(t *testing.T) {
 	require.Equal(t, []string{"in the new queue"}, transactionIDs(b.pop(req)))
 }
 
-// A queue is created while a pop waits, and the registration of the group then waits for a connection. Its
-// first message is new to the group all the same: the wait for the connection does not move the start.
-func TestAMessageIsNewHoweverLongTheGroupTakesToJoin(t *testing.T) {
+// A queue is created while a pop waits, and the registration of the group then waits for a connection.
+// Nevertheless, the first message of the queue is new to the group, because the wait for the connection
+// does not move the start.
+func TestASlowRegistrationDoesNotMoveTheStartOfAGroup(t *testing.T) {
 	b := newBench(t)
 	cfg := postgres.DefaultConfig()
 	cfg.URL, cfg.PoolSize = setting.Secret(b.pool.Config().ConnString()), 1
@@ -97,7 +99,7 @@ func TestAMessageIsNewHoweverLongTheGroupTakesToJoin(t *testing.T) {
 	awaitLockWait(t, b)
 	next := make(chan *pgxpool.Conn, 1)
 	go func() {
-		conn, err := one.Acquire(t.Context()) // after the look for the group, before the registration
+		conn, err := one.Acquire(t.Context()) // after the look-up of the group, before the registration
 		assert.NoError(t, err)
 		next <- conn
 	}()
@@ -119,7 +121,7 @@ func (b *bench) pushPayloads(partition string, n int, compressible bool) {
 		text := strings.Repeat("a", payloadBytes-2)
 		if !compressible {
 			random := make([]byte, payloadBytes/2-1)
-			_, _ = rand.Read(random) // it never fails
+			_, _ = rand.Read(random) // never fails
 			text = hex.EncodeToString(random)
 		}
 		_, err := b.Push(b.t.Context(), []queue.PushItem{{
@@ -141,8 +143,8 @@ func (b *bench) requirePop(autoAck bool, want ...string) queue.Delivery {
 	return d
 }
 
-// A pop delivers the messages that fit into its limit of bytes, from all its partitions together. It
-// delivers at least one message. The rest is ready after the ack.
+// The messages of a pop, from all its partitions together, fit into its limit of bytes. A pop may
+// always deliver one message. The other messages are ready after the ack.
 func TestAPopDeliversNoMoreBytesThanItsLimit(t *testing.T) {
 	t.Parallel()
 	const room = payloadBytes + 1100 // for one message
@@ -171,7 +173,7 @@ func TestAPopDeliversNoMoreBytesThanItsLimit(t *testing.T) {
 	}
 }
 
-// The limit holds for redriven messages too, together with the messages of other partitions.
+// The limit also counts redriven messages, together with the messages of other partitions.
 func TestARedeliveryDeliversNoMoreBytesThanItsLimit(t *testing.T) {
 	t.Parallel()
 	const room = payloadBytes + 1100
@@ -196,8 +198,9 @@ func TestARedeliveryDeliversNoMoreBytesThanItsLimit(t *testing.T) {
 	}
 }
 
-// What a pop moves past counts, also when nothing after it fits.
-func TestAPopThatFitsNothingKeepsWhatItMovedPast(t *testing.T) {
+// Metrics count expired messages that a pop skips, even if no message after them fits into the
+// limit.
+func TestAPopCountsSkippedMessagesEvenIfNothingFits(t *testing.T) {
 	b := newBench(t, "g")
 	b.pushPayloads("a", 1, false)
 	b.pushPayloads("b", 2, false)
@@ -209,9 +212,9 @@ func TestAPopThatFitsNothingKeepsWhatItMovedPast(t *testing.T) {
 	b.requirePop(false, "b1")
 }
 
-// A pop without memory for its messages is refused. The messages are ready as before, and no delivery
-// is counted. When the size of the messages is known, the refused pop makes no claim. With memory it
-// delivers, and holds as much as the messages need.
+// A pop without memory for its messages is refused. The messages stay ready, and no delivery is
+// counted. If the size of the messages is known, the refused pop makes no claim. With memory, the pop
+// delivers, and uses only the memory that its messages need.
 func TestAPopWithoutMemoryGivesItsMessagesBack(t *testing.T) {
 	t.Parallel()
 	const size = payloadBytes + 330
@@ -241,19 +244,19 @@ func TestAPopWithoutMemoryGivesItsMessagesBack(t *testing.T) {
 
 			others.End()
 			d := b.pop(req)
-			require.Equal(t, []string{"a0"}, transactionIDs(d), "half of the memory is left to other pops")
+			require.Equal(t, []string{"a0"}, transactionIDs(d), "half of the memory stays free for other pops")
 			require.EqualValues(t, d.Messages[0].AnswerSize()*inflight.AnswerCopies, budget.Used())
 			empty := request("g", 100)
 			empty.Memory = budget.Reservation()
 			if !autoAck {
 				require.Empty(t, b.pop(empty).Messages)
-				require.EqualValues(t, d.Messages[0].AnswerSize()*inflight.AnswerCopies, budget.Used(), "an empty pop holds nothing")
+				require.EqualValues(t, d.Messages[0].AnswerSize()*inflight.AnswerCopies, budget.Used(), "an empty pop uses no memory")
 			}
 		})
 	}
 }
 
-// A push whose waiting request has no memory hands nothing over, and leaves the message ready.
+// If the waiting request has no memory, a push makes no handoff, and its message is ready.
 func TestAHandoffWithoutMemoryLeavesTheMessageReady(t *testing.T) {
 	budget := inflight.NewBudget(2*inflight.AnswerCopies*10_000, 1<<20)
 	others := budget.Reservation()
@@ -269,8 +272,8 @@ func TestAHandoffWithoutMemoryLeavesTheMessageReady(t *testing.T) {
 	require.Equal(t, []string{"a"}, transactionIDs(b.pop(req)))
 }
 
-// A pop that asks for more than batch.max_size messages often finds none. So such pops
-// leave no flight for others, as pushes of that size do.
+// A pop that asks for more than batch.max_size messages often finds none. So such pops do not count
+// as oversized, and may use all flights.
 func TestPopsOfAnySizeUseAllFlights(t *testing.T) {
 	t.Parallel()
 	for op, autoAck := range map[string]bool{"claim": false, "take": true} {

@@ -44,7 +44,8 @@ func (b *bench) stored() (n int) {
 	return n
 }
 
-// pushSoon repeats a push until it succeeds. The store may notice free room with a delay.
+// pushSoon repeats a push until it succeeds. The store may detect free space in the queue with a
+// delay.
 func (b *bench) pushSoon(partition string, n int) {
 	b.t.Helper()
 	require.Eventually(b.t, func() bool { return tryPush(b.t.Context(), b, partition, n) == nil }, 30*time.Second, 10*time.Millisecond)
@@ -59,15 +60,15 @@ func TestAFullQueueRefusesAPush(t *testing.T) {
 	requireFull(t, tryPush(t.Context(), b, "third", 2), `queue "q" is full: its maxSize is 5, 4 messages wait in it and this request brings 2; `+
 		`nothing of it was stored: send it again once consumers have caught up, or raise maxSize`)
 	requireFull(t, tryPush(t.Context(), b, "p", 6), `queue "q" is full: its maxSize is 5, 4 messages wait in it and this request brings 6; `+
-		`nothing of it was stored: send fewer items a call, or raise maxSize`)
-	require.NoError(t, tryPush(t.Context(), b, "p", 1), "a refusal takes no room")
+		`nothing of it was stored: send fewer items per call, or raise maxSize`)
+	require.NoError(t, tryPush(t.Context(), b, "p", 1), "a refused push uses no space")
 	require.Equal(t, 5, b.stored())
 
 	mixed := []queue.PushItem{item("p", "a"), item("p", "b")}
 	mixed[0].Queue = "without a limit"
 	_, err := b.Push(t.Context(), mixed)
 	require.Equal(t, queue.CodeQueueFull, queue.CodeOf(err))
-	require.Equal(t, 5, b.stored(), "a refused request stores nothing, also not in its other queues")
+	require.Equal(t, 5, b.stored(), "a refused request stores no message in any of its queues")
 }
 
 func TestConsumptionMakesRoom(t *testing.T) {
@@ -80,12 +81,13 @@ func TestConsumptionMakesRoom(t *testing.T) {
 		require.Len(t, b.pop(req).Messages, n)
 	}
 	take("fast", 4)
-	require.Equal(t, queue.CodeQueueFull, queue.CodeOf(tryPush(t.Context(), b, "p", 1)), "the slowest group counts")
+	require.Equal(t, queue.CodeQueueFull, queue.CodeOf(tryPush(t.Context(), b, "p", 1)), "the depth is that of the slowest group")
 	take("slow", 3)
 	b.pushSoon("p", 3)
 	require.Equal(t, queue.CodeQueueFull, queue.CodeOf(tryPush(t.Context(), b, "p", 1)))
 
-	// Partition "lonely" has no cursor: all its stored messages count, and deleted messages do not.
+	// Partition "lonely" has no cursor, so all its stored messages count. Deleted messages do not
+	// count.
 	b.option("max_size = 9")
 	b.pushSoon("lonely", 5)
 	b.exec(`UPDATE belfry.consumer_group SET whole_queue = false`) // as if the groups had popped from "p" alone
@@ -96,7 +98,7 @@ func TestConsumptionMakesRoom(t *testing.T) {
 	require.Equal(t, queue.CodeQueueFull, queue.CodeOf(tryPush(t.Context(), b, "p", 1)))
 }
 
-// Another instance applies a new limit at its next push. It notices a removed limit soon.
+// Another instance applies a new limit at its next push. It detects a removed limit with a delay.
 func TestANewLimitAppliesOnAllInstancesAtOnce(t *testing.T) {
 	b := newBench(t)
 	other := newStore(t, b.pool, prometheus.NewRegistry(), nil)
@@ -115,7 +117,7 @@ func TestANewLimitAppliesOnAllInstancesAtOnce(t *testing.T) {
 }
 
 // Concurrent pushes to one instance do not exceed the limit. Two instances may exceed it by the
-// messages that one stored since the other last measured.
+// messages that one instance stored after the last measurement of the other instance.
 func TestConcurrentPushesRespectTheLimit(t *testing.T) {
 	t.Parallel()
 	const limit, pushers = 500, 16

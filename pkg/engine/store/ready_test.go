@@ -28,39 +28,39 @@ func (b *bench) exec(query string, args ...any) {
 	b.OnResync("", events.Peer) // no event announces a change that a test makes to the tables
 }
 
-// Checks the table of ready_at in the package doc, row by row.
+// The test checks each row of the table of ready_at in docs/design.md.
 func TestReadyAt(t *testing.T) {
 	b := newBench(t)
 	b.push("p", "m1")
 	d := b.pop(request("g", 1))
 	in, ok := b.readyIn()
 	require.True(t, ok)
-	require.InDelta(t, 300, in.Seconds(), 30, "leased: the end of the lease")
+	require.InDelta(t, 300, in.Seconds(), 30, "a leased cursor is ready at the end of the lease")
 
 	b.ack(d, queue.AckCompleted, d.Messages...)
 	_, ok = b.readyIn()
-	require.False(t, ok, "nothing left: NULL")
+	require.False(t, ok, "ready_at of a drained cursor is NULL")
 
 	b.push("p", "m2", "m3")
 	in, ok = b.readyIn()
-	require.True(t, ok, "a push wakes")
-	require.LessOrEqual(t, in, time.Duration(0), "messages waiting: now")
+	require.True(t, ok, "a push makes the cursor ready")
+	require.LessOrEqual(t, in, time.Duration(0), "a cursor with waiting messages is ready now")
 
 	d = b.pop(request("g", 1))
 	b.ack(d, queue.AckCompleted, d.Messages...)
 	in, ok = b.readyIn()
-	require.True(t, ok && in <= 0, "an ack that leaves messages behind: now")
+	require.True(t, ok && in <= 0, "after an ack that leaves messages, the cursor is ready now")
 
 	b.exec(`UPDATE belfry.queue SET paused = true`)
 	require.Empty(t, b.pop(request("g", 1)).Messages)
 	in, ok = b.readyIn()
-	require.True(t, ok && in <= 0, "a paused queue leaves it as it is")
+	require.True(t, ok && in <= 0, "a pause of the queue does not change ready_at")
 	b.exec(`UPDATE belfry.queue SET paused = false`)
 
 	b.exec(`UPDATE belfry.partition SET paused = true`)
 	require.Empty(t, b.pop(request("g", 1)).Messages)
 	_, ok = b.readyIn()
-	require.False(t, ok, "a pop that finds a paused partition: NULL")
+	require.False(t, ok, "a pop that finds a paused partition sets ready_at to NULL")
 	b.push("p", "m4")
 	_, ok = b.readyIn()
 	require.False(t, ok, "a push does not wake a paused partition")
@@ -91,10 +91,10 @@ func TestAnExpiredLeaseIsRedeliveredAndCountsAnAttempt(t *testing.T) {
 	require.InDelta(t, 3600, time.Until(until).Seconds(), 60)
 	until, err = b.Extend(t.Context(), third.LeaseID, time.Second)
 	require.NoError(t, err)
-	require.InDelta(t, 3600, time.Until(until).Seconds(), 60, "an extension never shortens")
+	require.InDelta(t, 3600, time.Until(until).Seconds(), 60, "an extension never shortens the lease")
 }
 
-// A delayed message holds back the messages after it. Its instant is the ready_at of the cursor.
+// A delayed message delays the messages after it. The cursor is ready at the end of its delay.
 func TestADelayedMessageHoldsBackTheMessagesAfterIt(t *testing.T) {
 	b := newBench(t, "g")
 	items := []queue.PushItem{item("p", "now"), item("p", "later"), item("p", "behind")}
@@ -111,7 +111,7 @@ func TestADelayedMessageHoldsBackTheMessagesAfterIt(t *testing.T) {
 	require.InDelta(t, 3600, in.Seconds(), 60)
 
 	b.exec(`UPDATE belfry.message SET visible_at = now()`)
-	b.exec(`UPDATE belfry.cursor SET ready_at = now()`) // as if the instant had come
+	b.exec(`UPDATE belfry.cursor SET ready_at = now()`) // as if the delay had ended
 	require.Equal(t, []string{"later", "behind"}, transactionIDs(b.pop(request("g", 10))))
 }
 
@@ -128,7 +128,7 @@ func TestEachPushMovesTheWindowBuffer(t *testing.T) {
 
 	b.exec(`UPDATE belfry.partition SET last_push_at = now() - interval '59 minutes'`)
 	b.push("p", "m2")
-	b.exec(`UPDATE belfry.cursor SET ready_at = now()`) // the old end has come
+	b.exec(`UPDATE belfry.cursor SET ready_at = now()`) // as if the old end of the window had come
 	require.Empty(t, b.pop(request("g", 10)).Messages)
 	in, _ = b.readyIn()
 	require.InDelta(t, 3600, in.Seconds(), 60, "the window begins at the last push")
@@ -148,7 +148,7 @@ func TestACursorMovesOverDeletedMessages(t *testing.T) {
 	b.ack(d, queue.AckCompleted, d.Messages...)
 	require.Empty(t, b.pop(request("g", 10)).Messages)
 	_, ok := b.readyIn()
-	require.False(t, ok, "nothing but holes left: NULL")
+	require.False(t, ok, "ready_at is NULL if only holes are left")
 	b.push("p", "m5")
 	require.Equal(t, []string{"m5"}, transactionIDs(b.pop(request("g", 10))))
 }
@@ -172,7 +172,8 @@ func TestAWakeWaitsForALockedCursor(t *testing.T) {
 	require.Zero(t, b.stranded())
 }
 
-// A dead letter in the middle of a delivery is skipped. The messages before it stay deliverable.
+// The cursor skips a dead letter in the middle of a delivery. The messages before it are still
+// delivered.
 func TestADeadLetterOutOfOrderLosesNoMessage(t *testing.T) {
 	b := newBench(t)
 	b.push("p", "m1", "m2", "m3", "m4")
@@ -182,7 +183,7 @@ func TestADeadLetterOutOfOrderLosesNoMessage(t *testing.T) {
 	require.False(t, results[0].LeaseReleased)
 	require.NoError(t, b.Release(t.Context(), d.LeaseID))
 	d = b.pop(request("g", 10))
-	require.Equal(t, []string{"m1", "m2"}, transactionIDs(d), "a delivery ends before a message that is skipped")
+	require.Equal(t, []string{"m1", "m2"}, transactionIDs(d), "a delivery ends before a skipped message")
 	results = b.ack(d, queue.AckCompleted, d.Messages...)
 	require.True(t, results[1].LeaseReleased)
 	d = b.pop(request("g", 10))
@@ -211,8 +212,8 @@ func (b *bench) countWakes() func() int {
 	}
 }
 
-// A wake costs as much as the rest of an ack. A lone ack or autoAck pop runs it only if it leaves the
-// cursor without ready_at while a push to the partition is under way.
+// A wake costs as much as the rest of an ack. A single ack or autoAck pop runs a wake only if it sets
+// ready_at to NULL during a push to the partition.
 func TestAnAckWakesOnlyDuringAPush(t *testing.T) {
 	b := newBench(t, "g", "consuming")
 	wakes := b.countWakes()
@@ -224,23 +225,23 @@ func TestAnAckWakesOnlyDuringAPush(t *testing.T) {
 		require.Len(t, b.pop(consuming).Messages, messages)
 	}
 	b.push("p", "1", "2")
-	require.Equal(t, 1, wakes(), "the push")
+	require.Equal(t, 1, wakes(), "the push runs a wake")
 	consume(1)
 	require.Zero(t, wakes(), "a message is left")
 	consume(1)
-	require.Zero(t, wakes(), "nothing is left, and nothing is pushed")
+	require.Zero(t, wakes(), "the cursor is drained, and no push runs")
 
 	b.push("p", "3")
 	require.Equal(t, 1, wakes())
 	push := b.begin(b.connect())
 	enginetest.Exec(t, push, `SELECT 1 FROM belfry.partition FOR NO KEY UPDATE`)
 	consume(1)
-	require.Equal(t, 2, wakes(), "the ack and the pop")
+	require.Equal(t, 2, wakes(), "the ack and the pop run a wake each")
 	require.NoError(t, push.Rollback(t.Context()))
 }
 
-// A push waits for a transaction that leaves a cursor without ready_at and runs no wake after its commit.
-// So the wake of the push finds the cursor (I3).
+// A push waits for a transaction that sets ready_at to NULL and runs no wake after its commit. So the
+// wake of the push finds the cursor (I3).
 func TestAPushWaitsForATransactionWithoutAWake(t *testing.T) {
 	t.Parallel()
 	for name, drain := range map[string]func(b *bench, partition, group int64) (statement string, args []any){

@@ -12,8 +12,8 @@ import (
 	"github.com/belfry-mq/belfry/test/enginetest"
 )
 
-// redriven pushes messages, dead-letters and redrives them for group g. The queue has the given
-// maxDeliveries.
+// redriven pushes messages, makes them dead letters of group g, and redrives them. The queue has
+// the given maxDeliveries.
 func (b *bench) redriven(maxDeliveries string, ids ...string) {
 	b.t.Helper()
 	b.register("g")
@@ -24,8 +24,8 @@ func (b *bench) redriven(maxDeliveries string, ids ...string) {
 }
 
 // A redriven message that crashes its consumers becomes a dead letter again after maxDeliveries
-// deliveries since the redrive. The other messages of its batch do not, because each message gets
-// its last delivery alone.
+// deliveries since the redrive. The other messages of its batch do not become dead letters, because
+// each message is alone in its last delivery.
 func TestMaxDeliveriesLimitsRedeliveries(t *testing.T) {
 	b := newBench(t)
 	b.redriven("2", "a", "fatal", "c")
@@ -56,7 +56,7 @@ func TestMaxDeliveriesLimitsRedeliveries(t *testing.T) {
 	b.requireRedrives(0)
 }
 
-// Every redelivery counts, except a released one.
+// Every redelivery counts, except a released redelivery.
 func TestAReleasedRedeliveryDoesNotCount(t *testing.T) {
 	b := newBench(t)
 	b.redriven("2", "a")
@@ -75,8 +75,9 @@ func TestAReleasedRedeliveryDoesNotCount(t *testing.T) {
 	require.Empty(t, b.pop(request("g", 1)).Messages)
 }
 
-// Only a message at its last delivery is redelivered alone. The messages before it come together.
-// An autoAck pop separates no message, but it also gives up messages at the limit.
+// Only a message at its last delivery is redelivered alone. The messages before it are redelivered
+// together. An autoAck pop delivers all together, but also makes messages beyond maxDeliveries dead
+// letters.
 func TestOnlyAMessageAtItsLastDeliveryIsRedeliveredAlone(t *testing.T) {
 	b := newBench(t)
 	b.redriven("3", "a", "b", "c", "d", "e", "f")
@@ -92,12 +93,12 @@ func TestOnlyAMessageAtItsLastDeliveryIsRedeliveredAlone(t *testing.T) {
 	req := request("g", 9, withAutoAck(true))
 	b.exec(`UPDATE belfry.redrive SET deliveries = 3 WHERE seq = 6`)
 	require.Equal(t, []string{"d", "e"}, transactionIDs(b.pop(req)))
-	require.Len(t, b.deadLetters(), 2, "b and f")
+	require.Len(t, b.deadLetters(), 2, "b and f are dead letters")
 	b.requireRedrives(0)
 }
 
-// The store takes back an autoAck redelivery that it cannot decrypt. All counts are as before, and
-// the store announces when the cursor is ready.
+// The store undoes an autoAck redelivery that it cannot decrypt. All counts stay unchanged, and the
+// store announces the time at which the cursor is ready.
 func TestTakingBackARedeliveryKeepsItsCounts(t *testing.T) {
 	b := newBench(t, "g")
 	keyless := b.sealing()
@@ -119,7 +120,8 @@ func TestTakingBackARedeliveryKeepsItsCounts(t *testing.T) {
 	require.Equal(t, []string{"a", "b"}, transactionIDs(b.pop(req)))
 }
 
-// A redriven message that cannot be opened fails one pop a minute, although pushes wake its partition.
+// A redriven message that cannot be decrypted fails only one pop per minute, although pushes wake its
+// partition.
 func TestARedrivenMessageThatCannotBeOpenedWaitsForItsRetry(t *testing.T) {
 	t.Parallel()
 	for _, autoAck := range []bool{false, true} {

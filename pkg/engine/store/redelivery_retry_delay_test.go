@@ -11,8 +11,8 @@ import (
 	"github.com/belfry-mq/belfry/sql"
 )
 
-// failRedriven dead-letters messages and redrives them for group g. Then the message with index fails
-// fails and gets a retry delay of ten minutes.
+// failRedriven makes messages dead letters of group g and redrives them. Then the message with the
+// index fails gets a failed ack and a retry delay of ten minutes.
 func (b *bench) failRedriven(fails int, ids ...string) {
 	b.t.Helper()
 	b.register("g")
@@ -39,7 +39,7 @@ func TestAFailedRedrivenMessageIsDelayed(t *testing.T) {
 		b.requireRetryDelay(want)
 		empty := b.pop(request("g", 9))
 		require.Empty(t, empty.Messages)
-		require.True(t, empty.HasNext, "the empty answer says when the delay ends")
+		require.True(t, empty.HasNext, "the empty answer contains the end of the delay")
 		require.Greater(t, empty.NextIn, want*8/10-time.Minute)
 		b.endRedriveRetryDelays()
 		d := b.pop(request("g", 9))
@@ -47,11 +47,11 @@ func TestAFailedRedrivenMessageIsDelayed(t *testing.T) {
 		b.ack(d, queue.AckFailed, d.Messages...)
 	}
 	b.requireRedrives(0)
-	require.Len(t, b.deadLetters(), 1, "out of retries: a dead letter without a delay")
+	require.Len(t, b.deadLetters(), 1, "without retries left, the message becomes a dead letter without a delay")
 }
 
-// Redriven messages keep their order. The messages after a delayed one wait for it, and the
-// messages before it do not.
+// Redriven messages keep their order. Messages after a delayed message wait for it. Messages before
+// it do not wait.
 func TestRedrivenMessagesWaitForADelayedOneBeforeThem(t *testing.T) {
 	b := newBench(t)
 	b.failRedriven(1, "a", "b", "c")
@@ -63,8 +63,8 @@ func TestRedrivenMessagesWaitForADelayedOneBeforeThem(t *testing.T) {
 	require.Equal(t, []string{"b", "c"}, transactionIDs(b.pop(request("g", 9))))
 }
 
-// The log does not wait for a delayed redriven message. Every operation that leaves the log empty
-// sets ready_at to the end of that delay.
+// The log does not wait for a delayed redriven message. Every operation that drains the log sets
+// ready_at to the end of the delay.
 func TestTheLogDoesNotWaitForADelayedRedrivenMessage(t *testing.T) {
 	b := newBench(t)
 	heard := &receiver{}
@@ -146,8 +146,8 @@ func TestARedrivenMessageThatFailedInSQLIsDelayed(t *testing.T) {
 	require.Equal(t, []string{"a"}, sqlIDs(b.sqlPop(conn, "g", 9, 1)))
 }
 
-// A SQL consumer fails a redriven message. The service sets ready_at to the end of the retry delay,
-// so that no SQL pop examines the cursor earlier.
+// A SQL consumer fails a redriven message. An instance sets ready_at to the end of the retry delay,
+// so that belfry.pop does not examine the cursor earlier.
 func TestTheServiceSettlesARetryDelayOfASQLConsumer(t *testing.T) {
 	b := newBench(t)
 	b.redriven("0", "a")
@@ -168,7 +168,8 @@ func TestTheServiceSettlesARetryDelayOfASQLConsumer(t *testing.T) {
 	b.requireRetryDelay(10 * time.Minute)
 }
 
-// A SQL pop also gives up a redriven message after maxDeliveries, and the log continues.
+// belfry.pop also makes a redriven message a dead letter after maxDeliveries, and then delivers
+// from the log.
 func TestASQLPopGivesUpARedrivenMessage(t *testing.T) {
 	b := newBench(t)
 	b.redriven("1", "a")
@@ -182,7 +183,8 @@ func TestASQLPopGivesUpARedrivenMessage(t *testing.T) {
 	require.Equal(t, []string{"1"}, sqlIDs(b.sqlPop(conn, "g", 1, 1)))
 }
 
-// A group that starts later gets no earlier message while a redriven message is delayed.
+// A group that starts in the future gets no message from before its start while a redriven message
+// is delayed.
 func TestARedriveDelayDoesNotStartTheLogOfALaterGroup(t *testing.T) {
 	b := newBench(t)
 	b.failRedriven(0, "a")
@@ -192,15 +194,15 @@ func TestARedriveDelayDoesNotStartTheLogOfALaterGroup(t *testing.T) {
 	b.requireRetryDelay(10 * time.Minute)
 }
 
-// If the delay of a redriven message ends before the next message of the log is visible, the end of
-// that delay is the ready_at.
+// If the delay of a redriven message ends before the next message of the log is visible, ready_at
+// is the end of this delay.
 func TestARedriveDelayMayEndBeforeTheLogIsDue(t *testing.T) {
 	b := newBench(t)
 	b.failRedriven(0, "a")
 	b.push("p", "1", "in an hour")
 	b.exec(`UPDATE belfry.message SET visible_at = clock_timestamp() + interval '1 hour' WHERE transaction_id = 'in an hour'`)
 	b.exec(`UPDATE belfry.partition SET visible_until = clock_timestamp() + interval '1 hour'`)
-	// The claim itself leaves the right ready_at, before the wake that follows it.
+	// The claim sets the right ready_at, before its wake runs.
 	const claim = `SELECT count(*) FILTER (WHERE k.item = 2)
 		FROM belfry.cursor c CROSS JOIN LATERAL belfry.claim(c.group_id, NULL, 1, 1, NULL) AS k`
 	var taken int
@@ -215,7 +217,7 @@ func TestARedriveDelayMayEndBeforeTheLogIsDue(t *testing.T) {
 	require.Equal(t, []string{"a"}, transactionIDs(b.pop(request("g", 1))))
 }
 
-// A push commits just before a claim sets ready_at to the end of a retry delay. The wake after that
+// A push commits just before a claim sets ready_at to the end of a retry delay. The wake after the
 // claim finds the pushed message (I3).
 func TestTheWakeAfterAClaimFindsAConcurrentPush(t *testing.T) {
 	b := newBench(t)

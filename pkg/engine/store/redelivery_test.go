@@ -10,7 +10,8 @@ import (
 	"github.com/belfry-mq/belfry/pkg/queue"
 )
 
-// deadLetter pops all messages of group g. It dead-letters the named messages and completes the others.
+// deadLetter pops all messages of group g. It makes the named messages dead letters and completes the
+// other messages.
 func (b *bench) deadLetter(ids ...string) {
 	b.t.Helper()
 	d := b.pop(request("g", 100))
@@ -25,15 +26,15 @@ func (b *bench) deadLetter(ids ...string) {
 	}
 }
 
-// redrive redrives every dead letter and wakes no waiter.
+// redrive redrives every dead letter and wakes no waiting request.
 func (b *bench) redrive() (n int) {
 	b.t.Helper()
 	b.scan(`SELECT coalesce(sum(r.redriven), 0) FROM belfry.redrive_dead_letters(ARRAY (SELECT id FROM belfry.dead_letter)) r`, nil, &n)
 	return n
 }
 
-// redrives returns the number of redriven messages that are not settled: by the cursor, and by the
-// rows of the table.
+// redrives returns the number of redriven messages that wait: the number in the cursor, and the
+// number of rows in belfry.redrive.
 func (b *bench) redrives() (cursor, rows int) {
 	b.t.Helper()
 	b.scan(`SELECT coalesce((SELECT redrives FROM belfry.cursor WHERE redrives IS NOT NULL), 0), (SELECT count(*) FROM belfry.redrive)`,
@@ -44,7 +45,7 @@ func (b *bench) redrives() (cursor, rows int) {
 func (b *bench) requireRedrives(n int) {
 	b.t.Helper()
 	cursor, rows := b.redrives()
-	require.Equal(b.t, []int{n, n}, []int{cursor, rows}, "by the cursor, by the rows")
+	require.Equal(b.t, []int{n, n}, []int{cursor, rows}, "the number in the cursor, and the number of rows")
 }
 
 func (b *bench) committed() (seq int) {
@@ -54,7 +55,7 @@ func (b *bench) committed() (seq int) {
 }
 
 // Redriven messages are delivered before the log, in their order and in separate deliveries. An ack
-// of a redriven message settles that message and does not move the cursor.
+// of a redriven message completes only this message and does not move the cursor.
 func TestRedrivenMessagesAreDeliveredFirstAndSeparately(t *testing.T) {
 	b := newBench(t, "g")
 	b.push("p", "a", "b", "c", "d")
@@ -75,15 +76,15 @@ func TestRedrivenMessagesAreDeliveredFirstAndSeparately(t *testing.T) {
 	require.True(t, b.ack(first, queue.AckCompleted, first.Messages[0])[0].LeaseReleased, "the ack of the last message ends the lease")
 
 	second := b.pop(request("g", 9))
-	require.Equal(t, []string{"d"}, transactionIDs(second), "without messages of the log")
+	require.Equal(t, []string{"d"}, transactionIDs(second), "a delivery of redriven messages has no message of the log")
 	require.True(t, b.ack(second, queue.AckCompleted, second.Messages...)[0].LeaseReleased)
 	b.requireRedrives(0)
 	require.Equal(t, []string{"e", "f"}, transactionIDs(b.pop(request("g", 9))))
 	require.Equal(t, 4, b.committed())
 }
 
-// A redriven message keeps its failure count. At the limit, one more failure makes it a dead letter
-// again, with the newer error.
+// A redriven message keeps its failure count. If the count has reached retryLimit, one more failure
+// makes the message a dead letter again, with the newer error.
 func TestARedrivenMessageKeepsItsFailures(t *testing.T) {
 	b := newBench(t, "g")
 	b.push("p", "a", "b")
@@ -113,7 +114,8 @@ func TestARedrivenMessageKeepsItsFailures(t *testing.T) {
 	require.Equal(t, []string{"b"}, transactionIDs(b.pop(request("g", 9))), "a retry counts no failure")
 }
 
-// A released redelivery counts no attempt. An ack under an expired lease of a redelivery is refused.
+// A released redelivery does not count as an attempt. An ack under an expired lease of a redelivery
+// is refused.
 func TestARedeliveryIsReleasedAndFenced(t *testing.T) {
 	b := newBench(t, "g")
 	b.push("p", "a")
@@ -136,8 +138,8 @@ func TestARedeliveryIsReleasedAndFenced(t *testing.T) {
 	require.Empty(t, b.pop(request("g", 9)).Messages)
 }
 
-// A dead letter of a leased batch is redriven. The lease and the later messages of the batch are not
-// affected.
+// A redrive of a dead letter of a leased batch does not affect the lease and the later messages of
+// the batch.
 func TestARedriveDoesNotAffectARunningLease(t *testing.T) {
 	b := newBench(t, "g")
 	b.push("p", "a", "b", "c")
@@ -155,8 +157,8 @@ func TestARedriveDoesNotAffectARunningLease(t *testing.T) {
 	require.Zero(t, b.stranded())
 }
 
-// One call fails a redriven message and completes a message of another partition. The lease of the other partition goes
-// on.
+// One call fails a redriven message and completes a message of another partition. The lease of the other partition
+// continues.
 func TestAFailedRedeliveryEndsNoOtherLease(t *testing.T) {
 	b := newBench(t, "g")
 	b.push("p", "a")
@@ -171,7 +173,7 @@ func TestAFailedRedeliveryEndsNoOtherLease(t *testing.T) {
 	require.True(t, b.ack(log, queue.AckCompleted, log.Messages[1])[0].Success)
 }
 
-// Redriven messages do not wait for delayedProcessing. The messages of the log do.
+// Redriven messages do not wait for delayedProcessing. Messages of the log wait.
 func TestRedrivenMessagesDoNotWaitForDelayedProcessing(t *testing.T) {
 	b := newBench(t, "g")
 	b.push("p", "a", "x")
@@ -217,9 +219,10 @@ func TestAMessageRedrivenTwiceIsRedeliveredOnce(t *testing.T) {
 	b.requireRedrives(1)
 }
 
-// A call acknowledges one message twice, without a lease. The group had sought back to before a redriven
-// message, so both acks are for the log: the acks of a call are judged by where the cursor was before it.
-func TestASecondAckOfACallIsNotForTheRedrivenMessage(t *testing.T) {
+// A seek has moved the cursor before a redriven message. One call acknowledges this message twice,
+// without a lease. Both acks complete the message in the log, because acks are judged by the position of
+// the cursor before the call.
+func TestTwoAcksOfOneCallCompleteTheMessageOfTheLog(t *testing.T) {
 	t.Parallel()
 	for _, first := range []queue.AckStatus{queue.AckCompleted, queue.AckDead} {
 		t.Run(fmt.Sprint(first), func(t *testing.T) {
@@ -228,7 +231,7 @@ func TestASecondAckOfACallIsNotForTheRedrivenMessage(t *testing.T) {
 			d := b.pop(request("g", 100))
 			require.True(t, b.ack(d, queue.AckDead, d.Messages...)[0].Success)
 			require.Equal(t, 2, b.redrive())
-			b.exec(`UPDATE belfry.cursor SET committed = 0`) // as a seek to the beginning
+			b.exec(`UPDATE belfry.cursor SET committed = 0`) // has the effect of a seek to the beginning
 			acks := append(unfenced(d, first, d.Messages[1]), unfenced(d, queue.AckCompleted, d.Messages[1])...)
 			results, err := newStore(t, b.pool, prometheus.NewRegistry(), nil).Ack(t.Context(), acks)
 			require.NoError(t, err)

@@ -10,7 +10,7 @@ import (
 	"github.com/belfry-mq/belfry/sql"
 )
 
-// retryDelayLeft returns how long the retry delay of the only cursor still lasts, by its ready_at.
+// retryDelayLeft returns the remaining retry delay of the only cursor, computed from its ready_at.
 func (b *bench) retryDelayLeft() time.Duration {
 	b.t.Helper()
 	var seconds float64
@@ -24,7 +24,7 @@ func (b *bench) endRetryDelays() {
 	b.exec(`UPDATE belfry.cursor SET retry_at = statement_timestamp(), ready_at = statement_timestamp()`)
 }
 
-// recomputeReady recomputes ready_at of every cursor, as a change of queue options does.
+// recomputeReady recomputes ready_at of every cursor, like a change of queue options.
 func (b *bench) recomputeReady() {
 	b.t.Helper()
 	var partitions, groups []int64
@@ -32,8 +32,8 @@ func (b *bench) recomputeReady() {
 	b.exec(sql.Query("engine/catalog/recompute_ready"), partitions, groups)
 }
 
-// requireRetryDelay requires a retry delay of want, a fifth more or less. It tolerates that the machine
-// paused for a minute after the delay began.
+// requireRetryDelay requires a retry delay of want, with a jitter of 20 %. It tolerates a pause of the
+// machine of one minute after the delay began.
 func (b *bench) requireRetryDelay(want time.Duration) {
 	b.t.Helper()
 	left := b.retryDelayLeft()
@@ -41,7 +41,7 @@ func (b *bench) requireRetryDelay(want time.Duration) {
 	require.LessOrEqual(b.t, left, want*12/10)
 }
 
-// The answer of an empty pop says when the delay ends, and so does the announcement.
+// The answer of an empty pop and the announcement contain the end of the delay.
 func TestAFailedAckDelaysTheNextDelivery(t *testing.T) {
 	b := newBench(t, "g")
 	heard := &receiver{}
@@ -64,7 +64,7 @@ func TestAFailedAckDelaysTheNextDelivery(t *testing.T) {
 	d := b.pop(request("g", 9))
 	b.ack(d, queue.AckFailed, d.Messages[0])
 	b.ack(d, queue.AckRetry, d.Messages[1])
-	require.Equal(t, []string{"2"}, transactionIDs(b.pop(request("g", 9))), "a dead-lettered message delays nothing")
+	require.Equal(t, []string{"2"}, transactionIDs(b.pop(request("g", 9))), "a dead letter delays no message")
 }
 
 func TestOnlyProgressEndsARetryDelay(t *testing.T) {
@@ -98,8 +98,8 @@ func TestOnlyProgressEndsARetryDelay(t *testing.T) {
 	require.Equal(t, []string{"3", "4"}, transactionIDs(b.pop(request("g", 9))), "completing the failed message ends the delay")
 }
 
-// A failed ack or a retry asks for a pause of its own. It holds instead of the delay of the queue, for a
-// redriven message too, and a retry is not counted.
+// A failed ack or a retry may ask for a pause. The pause replaces the retry delay of the queue, also for
+// a redriven message. A retry does not count as a failure.
 func TestAnAckAsksForAPause(t *testing.T) {
 	t.Parallel()
 	for name, redriven := range map[string]bool{"of the log": false, "redriven": true} {
@@ -125,13 +125,13 @@ func TestAnAckAsksForAPause(t *testing.T) {
 			for _, status := range []queue.AckStatus{queue.AckRetry, queue.AckFailed} {
 				fail(status, 40*time.Minute)
 				left := b.retryDelayLeft()
-				require.LessOrEqual(t, left, 40*time.Minute, "no jitter")
+				require.LessOrEqual(t, left, 40*time.Minute, "a pause has no jitter")
 				require.Greater(t, left, 39*time.Minute)
 				fail(status, 0)
 				require.LessOrEqual(t, b.retryDelayLeft(), time.Duration(0))
 			}
 			fail(queue.AckRetry, time.Hour)
-			fail(queue.AckFailed, time.Hour) // the third failure: the retries were not counted
+			fail(queue.AckFailed, time.Hour) // this is the third failure, because the retries did not count
 			b.endRetryDelays()
 			b.endRedriveRetryDelays()
 			d := b.pop(request("g", 9))
@@ -140,8 +140,8 @@ func TestAnAckAsksForAPause(t *testing.T) {
 	}
 }
 
-// Several acks of one call ask for pauses. The longest holds.
-func TestTheLongestPauseOfACallHolds(t *testing.T) {
+// If several acks of one call ask for pauses, the longest pause is used.
+func TestTheLongestPauseOfACallIsUsed(t *testing.T) {
 	b := newBench(t, "g")
 	b.push("p", "a", "b", "c")
 	d := b.pop(request("g", 9))
@@ -173,7 +173,7 @@ func (b *bench) remove(transactionID string) {
 
 // A retry delay belongs to the failed message. It ends when that message is deleted, or when retryDelay is set to 0.
 // A later release of a delivery does not restore it.
-func TestARetryDelayEndsForGood(t *testing.T) {
+func TestAnEndedRetryDelayIsNotRestored(t *testing.T) {
 	for name, c := range map[string]struct {
 		end  func(b *bench)
 		next string

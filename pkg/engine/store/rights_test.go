@@ -13,7 +13,7 @@ import (
 	"github.com/belfry-mq/belfry/test/pgtest"
 )
 
-// endingRights ends the rights of a request after some looks at them.
+// endingRights ends the rights of a request after a number of checks.
 func endingRights(req *queue.PopRequest, looks int) {
 	req.Check = func() error {
 		if looks--; looks < 0 {
@@ -23,8 +23,9 @@ func endingRights(req *queue.PopRequest, looks int) {
 	}
 }
 
-// A claim for a sender whose rights have ended since delivers nothing, whatever made it: the messages are ready as
-// before, with autoAck too, and no delivery is counted. If the rights have ended before, there is no claim.
+// If the rights of a sender end during a claim, the claim delivers no message. The messages stay ready, also with
+// autoAck, and no delivery is counted. The test checks each route to a claim. If the rights ended before the
+// claim, no claim is made.
 func TestAClaimWhoseRightsHaveEndedIsGivenBack(t *testing.T) {
 	t.Parallel()
 	for _, autoAck := range []bool{false, true} {
@@ -87,8 +88,8 @@ func TestAClaimWhoseRightsHaveEndedIsGivenBack(t *testing.T) {
 	}
 }
 
-// The check of an allowed partition that is remembered needs no query, as the closed pool shows. A refused partition needs
-// one, like a partition that does not exist.
+// The check of an allowed, cached partition needs no query: it succeeds with a closed pool. A refused partition needs a
+// query, like a partition that does not exist.
 func TestOnlyAnAllowedPartitionNeedsNoLookUp(t *testing.T) {
 	t.Parallel()
 	pool := newPool(t, pgtest.Database(t), time.Minute)

@@ -16,8 +16,8 @@ import (
 	"github.com/belfry-mq/belfry/test/enginetest"
 )
 
-// A store that caches a queue as unsealed does not store clear text after encryptionEnabled was
-// set, whichever instance set it.
+// A store may cache a queue as a queue without encryptionEnabled. It stores no clear text after
+// this or another instance has set encryptionEnabled.
 func TestASealedQueueStoresNoClearText(t *testing.T) {
 	b := newBench(t)
 	sealer, err := seal.New(seal.Config{Key: setting.Secret(strings.Repeat("7", 64))})
@@ -57,8 +57,8 @@ func TestASealedQueueStoresNoClearText(t *testing.T) {
 	require.Equal(t, 2, inClear)
 }
 
-// Encryption fails closed: without a key nothing is stored in the clear, also if the store cached the
-// queue before encryptionEnabled was set.
+// Without a key, a store refuses messages and stores no clear text, even if it cached the queue
+// before encryptionEnabled was set.
 func TestAPushThatCannotBeSealedIsRefused(t *testing.T) {
 	b := newBench(t)
 	b.push("p", "before")
@@ -77,7 +77,7 @@ func TestAPushThatCannotBeSealedIsRefused(t *testing.T) {
 	}
 	var stored int
 	b.scan(`SELECT count(*) FROM belfry.message`, nil, &stored)
-	require.Equal(t, 1, stored, "nothing of a refused call is stored")
+	require.Equal(t, 1, stored, "no message of a refused call is stored")
 	require.EqualValues(t, 3, enginetest.Metric(t, b.reg, "belfry_messages_refused_without_key_total"))
 
 	plaintext, err := seal.New(seal.Config{AllowPlaintext: true})
@@ -87,11 +87,11 @@ func TestAPushThatCannotBeSealedIsRefused(t *testing.T) {
 		require.NoError(t, err, name)
 	}
 	b.scan(`SELECT count(*) FROM belfry.message WHERE NOT encrypted`, nil, &stored)
-	require.Equal(t, 4, stored, "encryption.allow_plaintext stores them")
+	require.Equal(t, 4, stored, "with encryption.allow_plaintext, the messages are stored")
 }
 
-// A payload that was moved to another message cannot be opened there. The error names the message.
-// With a key ring, messages of the earlier key are delivered.
+// A payload that was copied to another message cannot be decrypted. The error names the message.
+// With encryption.keys, messages with an earlier key are delivered.
 func TestAnEncryptedPayloadBelongsToItsMessage(t *testing.T) {
 	b := newBench(t, "g")
 	b.exec(`UPDATE belfry.queue SET encryption_enabled = true`)
@@ -108,7 +108,7 @@ func TestAnEncryptedPayloadBelongsToItsMessage(t *testing.T) {
 	for _, autoAck := range []bool{false, true} {
 		req := request("g", 10, withAutoAck(autoAck))
 		d := b.pop(req)
-		require.Equal(t, []string{"one"}, transactionIDs(d), "the messages before it are delivered")
+		require.Equal(t, []string{"one"}, transactionIDs(d), "the messages before the damaged message are delivered")
 		if !autoAck {
 			require.True(t, b.ack(d, queue.AckRetry, d.Messages...)[0].Success)
 			b.retryNow()
@@ -122,8 +122,8 @@ func TestAnEncryptedPayloadBelongsToItsMessage(t *testing.T) {
 	require.Equal(t, []string{"three"}, transactionIDs(b.pop(request("g", 10))))
 }
 
-// A message that cannot be opened fails one pop a minute. The other partitions of its group are
-// delivered, and nothing of its own partition is leased or consumed.
+// A message that cannot be decrypted fails only one pop per minute. The other partitions of the
+// group are delivered. No message of its partition is leased or consumed.
 func TestAMessageThatCannotBeOpenedIsPassedOver(t *testing.T) {
 	t.Parallel()
 	for _, autoAck := range []bool{false, true} {
@@ -148,7 +148,7 @@ func TestAMessageThatCannotBeOpenedIsPassedOver(t *testing.T) {
 			require.Empty(t, b.pop(req).Messages)
 			require.NotContains(t, b.cursorStates("g"), "consumed 2")
 			b.push("p4", "f")
-			require.Equal(t, []string{"f"}, transactionIDs(b.pop(req)), "the group is served meanwhile")
+			require.Equal(t, []string{"f"}, transactionIDs(b.pop(req)), "the group receives other messages meanwhile")
 
 			b.retryNow()
 			_, err := b.Pop(t.Context(), req)
@@ -167,8 +167,8 @@ func TestAMessageThatCannotBeOpenedIsPassedOver(t *testing.T) {
 	}
 }
 
-// The store takes back an autoAck delivery that it cannot decrypt. The dead letter behind it
-// stays a dead letter.
+// The store undoes an autoAck delivery that it cannot decrypt. The dead letter after it stays a
+// dead letter.
 func TestTakingBackADeliveryKeepsItsDeadLetters(t *testing.T) {
 	b := newBench(t, "g")
 	keyless := b.sealing()
@@ -188,8 +188,8 @@ func TestTakingBackADeliveryKeepsItsDeadLetters(t *testing.T) {
 	require.Equal(t, []string{"d"}, transactionIDs(b.pop(request("g", 4))))
 }
 
-// Taking back a delivery restores the failures and attempts of each partition, so the retryLimit
-// holds. A partition without failures still has none.
+// Undoing a delivery restores the failures and attempts of each partition, so retryLimit still
+// applies. A partition without failures still has no failures.
 func TestTakingBackADeliveryKeepsItsFailures(t *testing.T) {
 	b := newBench(t, "g")
 	keyless := b.sealing()
@@ -209,7 +209,7 @@ func TestTakingBackADeliveryKeepsItsFailures(t *testing.T) {
 	require.Contains(t, before, "failures 2 attempts 2")
 }
 
-// tagged is a pop from the queues of namespace "ns".
+// tagged returns a pop from the queues of namespace "ns".
 func tagged(batch int) *queue.PopRequest {
 	return &queue.PopRequest{Tags: &queue.Tags{Namespace: "ns"}, Group: "g", Batch: batch, Partitions: 1}
 }
@@ -255,8 +255,8 @@ func TestAPopByTagsSkipsAQueueItCannotDecrypt(t *testing.T) {
 	}
 }
 
-// A group is deleted while a pop by tags waits, and the pop creates it again. Messages from before
-// the deletion are not new to that group, as for a pop of one queue.
+// A group is deleted while a pop by tags waits, and the pop creates it again. With the mode "new",
+// the new group does not get messages from before the deletion, as for a pop of one queue.
 func TestAWaitingPopByTagsRecreatesItsGroupWithoutOldMessages(t *testing.T) {
 	b := newBench(t)
 	push := func(name, id string) {

@@ -19,7 +19,7 @@ const (
 	// Each row gets bursts times versions old versions. Reading them takes at least walked buffers.
 	bursts, versions, walked = 8, 200, 600
 	// most is the limit of buffers that a statement may touch. One entry of the index of cursors
-	// may refer to 220 versions, and a page holds several of them.
+	// may refer to 220 versions, and a page holds several entries.
 	most = 250
 )
 
@@ -35,7 +35,7 @@ func (b *bench) buffers(q querier, statement string, args ...any) int {
 	return out[0].Plan.Hit + out[0].Plan.Read
 }
 
-// keepStatistics ends autovacuum: the first calls after an ANALYZE read the catalog.
+// keepStatistics turns off autovacuum, because the first calls after an ANALYZE read the catalog.
 func (b *bench) keepStatistics() {
 	b.t.Helper()
 	for _, table := range []string{"queue", "partition", "message", "consumer_group", "cursor"} {
@@ -43,8 +43,8 @@ func (b *bench) keepStatistics() {
 	}
 }
 
-// outdate writes n versions of each cursor and each partition, a few in each statement: on a busy machine many
-// would take longer than a statement may. The versions of a cursor differ in ready_at.
+// outdate writes n versions of each cursor and each partition. Each statement writes only a few versions, so
+// that it does not time out on a busy machine. The versions of a cursor differ in ready_at.
 func (b *bench) outdate(n int) {
 	b.t.Helper()
 	const atOnce = 50
@@ -56,11 +56,12 @@ func (b *bench) outdate(n int) {
 	}
 }
 
-// While a transaction holds a snapshot, Postgres removes no old versions. Frequent statements do
-// not read them, neither the old versions of a row nor old index entries of due cursors.
+// While a transaction holds a snapshot, Postgres removes no old versions. Frequent statements read
+// no old versions of a row, and no old index entries of due cursors.
 //
-// A push may read them: a partition row that leaves its page gets an entry in the unique index of names,
-// which examines every version of the name (sql/schema/partition.sql).
+// A push may read old versions. If a new version of a partition row is on another page, it gets an entry
+// in the unique index of names. The index then examines every version with this name
+// (sql/schema/partition.sql).
 func TestFrequentStatementsDoNotReadOldVersions(t *testing.T) {
 	b := newBench(t, "g")
 	for _, partition := range numbered("p", 20) {
@@ -99,7 +100,7 @@ func TestFrequentStatementsDoNotReadOldVersions(t *testing.T) {
 	floor := time.Now().Add(-time.Second)
 	claim(&partitions[len(partitions)-1], nil) // reads the catalog
 	claim(nil, &floor)
-	require.Greater(t, claim(nil, nil), walked, "the old versions are there")
+	require.Greater(t, claim(nil, nil), walked, "the old versions exist")
 	require.Less(t, claim(nil, &floor), most, "a claim")
 	require.Less(t, b.buffers(tx, sql.Query("engine/store/claim_wait"), group, nil, floor, 1000), most, "claim_wait")
 	b.buffers(tx, sql.Query("engine/store/ack_apply"), b.completes(partitions[0], "g", 1)...) // reads the catalog
@@ -117,8 +118,8 @@ func TestFrequentStatementsDoNotReadOldVersions(t *testing.T) {
 	}
 }
 
-// A pop with a scan floor finds a cursor that another instance made ready below the floor, as soon
-// as that instance announces it.
+// If another instance makes a cursor ready below the scan floor, a pop finds the cursor as soon as
+// the instance announces it.
 func TestAPopFindsALateCommitBelowItsFloor(t *testing.T) {
 	b := newBench(t, "g")
 	b.push("p", "m1")
@@ -155,7 +156,7 @@ func TestAPopReportsTheDueInstantThatAnAutoAckPopLeft(t *testing.T) {
 	require.Equal(t, []string{"m1"}, transactionIDs(leased))
 	empty := b.pop(request("g", 1))
 	require.Empty(t, empty.Messages)
-	require.Greater(t, empty.NextIn, 30*time.Minute, "that is the end of the lease")
+	require.Greater(t, empty.NextIn, 30*time.Minute, "the message is due later than the end of the lease")
 	require.NoError(t, b.Release(t.Context(), leased.LeaseID))
 	req := request("g", 1, withAutoAck(true))
 	require.Equal(t, []string{"m1"}, transactionIDs(b.pop(req)))

@@ -23,7 +23,7 @@ type sqlPopped struct {
 	Attempt       int
 }
 
-// connect opens a separate session, as an application does.
+// connect opens a separate session, like an application.
 func (b *bench) connect() *pgx.Conn {
 	b.t.Helper()
 	conn := enginetest.Connect(b.t, b.pool.Config().ConnString())
@@ -65,7 +65,7 @@ func sqlIDs(popped []sqlPopped) []string {
 	return ids
 }
 
-// sqlAck calls belfry.ack. ids nil: all messages of the lease.
+// sqlAck calls belfry.ack. With nil ids it acknowledges all messages of the lease.
 func sqlAck(ctx context.Context, q querier, lease string, ids []string, status string) (n int, err error) {
 	err = q.QueryRow(ctx, `SELECT belfry.ack($1, $2::uuid[], $3, 'the reason')`, lease, ids, status).Scan(&n)
 	return n, err
@@ -145,12 +145,12 @@ func TestExtendNeverShortensALease(t *testing.T) {
 	b.scan(`SELECT extract(epoch FROM belfry.extend($1, 3600) - clock_timestamp())::float8`, []any{popped[0].Lease}, &left)
 	require.Greater(t, left, 3000.0)
 	b.scan(`SELECT extract(epoch FROM belfry.extend($1, 1) - clock_timestamp())::float8`, []any{popped[0].Lease}, &left)
-	require.Greater(t, left, 3000.0, "never shorter")
+	require.Greater(t, left, 3000.0, "the lease is never shorter than before")
 	require.Equal(t, 1, b.sqlAck(conn, popped[0].Lease, nil, "completed"))
 }
 
-// A SQL consumer locks its partitions until its transaction ends. Other consumers skip these
-// partitions and do not wait.
+// A SQL consumer locks the cursors of its partitions until its transaction ends. Other consumers
+// skip these partitions and do not wait.
 func TestOtherConsumersSkipPartitionsOfAnOpenTransaction(t *testing.T) {
 	b := newBench(t, "g")
 	b.push("p", "1", "2")
@@ -160,14 +160,14 @@ func TestOtherConsumersSkipPartitionsOfAnOpenTransaction(t *testing.T) {
 
 	held := b.pop(request("g", 9))
 	require.Empty(t, held.Messages)
-	require.True(t, held.HasNext, "a rollback sends no notification, so the answer says when to pop again")
+	require.True(t, held.HasNext, "a rollback sends no notification, so the answer contains the time of the next pop")
 	require.LessOrEqual(t, held.NextIn, time.Second)
 	require.Equal(t, b.resolve(request("g", 9)), held.Target, "the group is not deleted")
 	require.Empty(t, b.sqlPop(another, "g", 9, 1))
 
 	b.push("other", "3")
 	require.Equal(t, []string{"3"}, transactionIDs(b.pop(request("g", 9))))
-	b.push("p", "4") // a push does not wait either
+	b.push("p", "4") // a push does not wait for the transaction either
 	require.NoError(t, conn.Close(t.Context()), "the consumer disconnects")
 	require.Eventually(t, func() bool {
 		d := b.pop(request("g", 9))
@@ -175,8 +175,8 @@ func TestOtherConsumersSkipPartitionsOfAnOpenTransaction(t *testing.T) {
 	}, time.Minute, 10*time.Millisecond)
 }
 
-// I3: a push commits while a SQL consumer is about to commit an ack that drains the cursor. No wake
-// follows that commit, so the ack leaves the cursor marked ready.
+// I3: a push commits before a SQL consumer commits an ack that drains the cursor. No wake follows
+// the commit of the ack, so the ack leaves the cursor marked ready.
 func TestASQLConsumerStrandsNoCursor(t *testing.T) {
 	b := newBench(t, "g", "h")
 	b.push("p", "1")
@@ -188,7 +188,7 @@ func TestASQLConsumerStrandsNoCursor(t *testing.T) {
 	require.NoError(t, tx.Commit(t.Context()))
 	require.Equal(t, []string{"2"}, transactionIDs(b.pop(request("g", 9))))
 
-	// The same holds for a group that joins.
+	// A cursor of a group that joins is not stranded either.
 	tx = b.begin(conn)
 	enginetest.Exec(t, tx, `SELECT belfry.subscribe('q', 'late', 'new')`)
 	b.push("p", "3")
@@ -197,8 +197,8 @@ func TestASQLConsumerStrandsNoCursor(t *testing.T) {
 	require.Zero(t, b.stranded())
 }
 
-// A SQL consumer leaves a drained cursor marked ready. The service clears its ready_at, and the next
-// push sets it again.
+// A SQL consumer leaves a drained cursor marked ready. An instance clears ready_at of the cursor,
+// and the next push sets it again.
 func TestTheServiceSettlesDrainedCursorsOfSQLConsumers(t *testing.T) {
 	b := newBench(t, "g")
 	startRun(t, b.Store)
@@ -240,7 +240,7 @@ func TestTheCommitOfASQLConsumerSendsANotification(t *testing.T) {
 		require.NoError(t, err, verb)
 		var want string
 		if verb == soon {
-			b.scan(record+`0 FROM belfry.cursor`, nil, &want) // the instant may have passed by the commit
+			b.scan(record+`0 FROM belfry.cursor`, nil, &want) // the time may have passed before the commit
 		} else {
 			b.scan(record+`(extract(epoch FROM ready_at) * 1000000)::bigint FROM belfry.cursor`, nil, &want)
 		}
@@ -258,8 +258,8 @@ func TestTheCommitOfASQLConsumerSendsANotification(t *testing.T) {
 	require.Equal(t, "the end", heard.Payload, "with belfry.notify off no notification is sent")
 }
 
-// A SQL pop keeps no lock on a partition that another consumer has leased. Otherwise that consumer
-// could not acknowledge before the end of the transaction.
+// belfry.pop keeps no lock on a partition that another consumer has leased. Otherwise the other
+// consumer could not acknowledge before the end of the transaction.
 func TestASQLPopLocksOnlyThePartitionsItLeases(t *testing.T) {
 	b := newBench(t, "g")
 	b.push("p", "1")
@@ -290,7 +290,7 @@ func TestErrorsOfSQLFunctionsNameTheBadValue(t *testing.T) {
 		`SELECT belfry.ack(gen_random_uuid())`:                            {"BF010", "pop again"},
 		`SELECT belfry.ack(NULL)`:                                         {"22004", "nothing to acknowledge"},
 		`SELECT belfry.extend(gen_random_uuid(), 0)`:                      {"22023", "seconds is 0."},
-		`SELECT belfry.extend(NULL, 60)`:                                  {"22004", "nothing to prolong"},
+		`SELECT belfry.extend(NULL, 60)`:                                  {"22004", "nothing to extend"},
 		`SELECT belfry.subscribe('none', 'g')`:                            {"42704", "first message"},
 		`SELECT belfry.subscribe('q', 'g', 'later')`:                      {"22023", "'timestamp'"},
 		`SELECT belfry.subscribe('q', 'g', 'timestamp')`:                  {"22023", "has no start_at"},
@@ -306,12 +306,12 @@ func TestErrorsOfSQLFunctionsNameTheBadValue(t *testing.T) {
 	for _, call := range []string{`SELECT belfry.pop('none', 'g')`, `SELECT belfry.pop('q', 'g', partition => 'none')`} {
 		tag, err := conn.Exec(t.Context(), call)
 		require.NoError(t, err)
-		require.Zero(t, tag.RowsAffected(), "empty, as over HTTP")
+		require.Zero(t, tag.RowsAffected(), "the pop returns no rows, like a pop over HTTP")
 	}
 	lease := b.sqlPop(conn, "g", 1, 1)[0].Lease
 	require.Equal(t, 1, b.sqlAck(conn, lease, nil, "completed"))
 	_, err := sqlAck(t.Context(), conn, lease, nil, "completed")
-	requireState(t, err, "BF010", "unless they were acknowledged")
+	requireState(t, err, "BF010", "unless the messages were acknowledged")
 	var ended *pgconn.PgError
 	require.ErrorAs(t, err, &ended)
 	require.Contains(t, ended.Detail, "Either all its messages were acknowledged")

@@ -18,8 +18,8 @@ import (
 	"github.com/belfry-mq/belfry/test/enginetest"
 )
 
-// A transaction fails if its lease ends between its pop and its ack. now() and
-// statement_timestamp() may still be before the end of the lease, as in a long DO block.
+// A transaction fails if its lease ends between its pop and its ack. This also holds if now() and
+// statement_timestamp() are before the end of the lease, as in a long DO block.
 func TestAnAckFailsIfItsLeaseEndedInTheSameTransaction(t *testing.T) {
 	b := newBench(t, "g")
 	b.push("p", "1")
@@ -42,8 +42,8 @@ func TestAnAckFailsIfItsLeaseEndedInTheSameTransaction(t *testing.T) {
 	require.Equal(t, []string{"1"}, sqlIDs(b.sqlPop(conn, "g", 1, 1)), "the message is due at once")
 }
 
-// An ack in time stays valid if the lease ends before the commit. No other consumer gets the
-// messages before that commit.
+// An ack before the end of the lease stays valid if the lease ends before the commit. No other
+// consumer gets the messages before the commit.
 func TestAnAckInTimeStaysValidUntilTheCommit(t *testing.T) {
 	b := newBench(t, "g")
 	b.push("p", "1", "2")
@@ -58,8 +58,8 @@ func TestAnAckInTimeStaysValidUntilTheCommit(t *testing.T) {
 	require.Equal(t, []string{"2"}, sqlIDs(b.sqlPop(another, "g", 2, 1)))
 }
 
-// An ack or a pop fails if its snapshot is older than the latest change of the cursor. It does
-// not touch the lease of another consumer.
+// An ack or a pop fails if its snapshot is older than the latest change of the cursor. The lease of
+// another consumer is not affected.
 func TestAnOldSnapshotIsFenced(t *testing.T) {
 	t.Parallel()
 	for verb, state := range map[string]string{
@@ -101,7 +101,7 @@ func TestSQLAckRefusesALeaseOfSeveralPartitions(t *testing.T) {
 	require.Zero(t, b.committed())
 }
 
-// consumed returns how many messages all groups have consumed.
+// consumed returns the number of messages that all groups have consumed.
 func (b *bench) consumed() (n int) {
 	b.t.Helper()
 	b.scan(`SELECT coalesce(sum(consumed), 0) FROM belfry.cursor`, nil, &n)
@@ -139,7 +139,7 @@ func ignoreClosed(err error) error {
 }
 
 // SQL consumers and HTTP consumers of one group race while messages are pushed. Each message is
-// consumed once, because a second effect violates the primary key. No cursor is stranded, and no
+// consumed once: a second effect would violate the primary key. No cursor is stranded, and no
 // deadlock occurs.
 func TestSQLAndHTTPConsumersRace(t *testing.T) {
 	const rounds, partitions, each = 2000, 3, 2
@@ -216,8 +216,8 @@ func (b *bench) cursorStates(group string) (text string) {
 	return text
 }
 
-// twins are a consumer of group h through the API and a consumer of group s in SQL. Both make the
-// same calls.
+// twins are two consumers that make the same calls: a consumer of group h through the API, and a
+// consumer of group s in SQL.
 type twins struct {
 	*bench
 	random *rand.Rand
@@ -295,9 +295,9 @@ func TestSQLAcksFollowTheSameRules(t *testing.T) {
 		if step%6 == 0 {
 			b.push([]string{"p", "other"}[w.random.IntN(2)], fmt.Sprint("a", step), fmt.Sprint("b", step))
 		}
-		// A pop takes the cursor that has been due longest. So the cursors of both groups get the same
-		// order. They are due for less than the 0.5 s that sql/functions/consume/save_scan_floor.sql
-		// keeps below a floor.
+		// A pop takes the cursor that has been due longest. So the test gives the cursors of both
+		// groups the same order. The cursors are due for less than 0.5 s, the margin of a floor in
+		// sql/functions/consume/save_scan_floor.sql.
 		b.exec(`UPDATE belfry.cursor SET ready_at = statement_timestamp() - interval '0.1 s' + make_interval(secs => partition_id / 1000.0)
 			WHERE ready_at <= statement_timestamp()`)
 		switch n := w.random.IntN(20); {

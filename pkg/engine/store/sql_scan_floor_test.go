@@ -20,8 +20,8 @@ func (b *bench) floorSetting() (setting string) {
 	return setting
 }
 
-// outdateHeld opens a snapshot until the test ends and writes versions that it keeps. Then it
-// makes all cursors due now.
+// outdateHeld holds a snapshot until the test ends, and writes versions that the snapshot keeps.
+// Then it makes all cursors due now.
 func (b *bench) outdateHeld() {
 	b.t.Helper()
 	b.keepStatistics()
@@ -31,8 +31,8 @@ func (b *bench) outdateHeld() {
 	b.exec(`UPDATE belfry.cursor SET ready_at = clock_timestamp()`)
 }
 
-// outdateUntilSlow calls outdateHeld and writes more versions until a scan is slow enough to save
-// a floor, also on a fast machine.
+// outdateUntilSlow calls outdateHeld, and writes more versions until a scan is slow enough to save
+// a floor. So the tests also work on a fast machine.
 func (b *bench) outdateUntilSlow() {
 	b.t.Helper()
 	b.outdateHeld()
@@ -56,9 +56,9 @@ func (b *bench) outdateUntilSlow() {
 	require.Fail(b.t, "no scan is slow enough for a floor")
 }
 
-// A held snapshot keeps all old versions. The first pop reads them all and saves a floor. With
-// the floor, the next pops do not read them, even if other sessions have locked the first cursors.
-// An ack and settle_drained do not read them either.
+// A held snapshot keeps all old versions. The first pop reads all old versions and saves a floor.
+// With the floor, the next pops read no old versions, even if other sessions have locked the first
+// cursors. An ack and settle_drained read no old versions either.
 func TestSQLConsumersDoNotReadOldVersions(t *testing.T) {
 	b := newBench(t, "g")
 	for _, partition := range numbered("p", 20) {
@@ -70,7 +70,7 @@ func TestSQLConsumersDoNotReadOldVersions(t *testing.T) {
 		SELECT partition_id FROM belfry.cursor ORDER BY ready_at LIMIT 3) FOR UPDATE`)
 	tx := b.begin(b.connect())
 	const pop = `SELECT lease FROM belfry.pop('q', 'g')`
-	require.Greater(t, b.buffers(tx, pop), walked, "the old versions are there")
+	require.Greater(t, b.buffers(tx, pop), walked, "the old versions exist")
 	enginetest.Exec(t, tx, `SELECT set_config($1, regexp_replace(current_setting($1), '\d+$',
 		(extract(epoch FROM clock_timestamp() + interval '9 s') * 1000000)::bigint::text), false)`, b.floorSetting())
 	require.Less(t, b.buffers(tx, pop), most, "a pop with a floor")
@@ -85,8 +85,8 @@ func TestSQLConsumersDoNotReadOldVersions(t *testing.T) {
 	require.Less(t, b.buffers(tx, `SELECT belfry.settle_drained($1, $2)`, []int64{partition}, []int64{group}), walked, "settle_drained")
 }
 
-// If the newest version of a cursor is locked or not due, neither a claim from that partition nor
-// settle_drained reads the older versions, whatever the statistics say.
+// If the newest version of a cursor is locked or not due, a claim from its partition and
+// settle_drained read no older versions, with any statistics.
 func TestOnlyTheNewestVersionOfACursorIsRead(t *testing.T) {
 	b := newBench(t, "g")
 	for _, partition := range numbered("p", 20) {
@@ -109,7 +109,7 @@ func TestOnlyTheNewestVersionOfACursorIsRead(t *testing.T) {
 		defer func() { require.NoError(t, tx.Rollback(t.Context())) }()
 		return b.buffers(tx, statement, args...)
 	}
-	// A call reads the catalog if it is the first or follows an ANALYZE.
+	// The first call, and the first call after an ANALYZE, also read the catalog.
 	touched := func(statement string, args ...any) (buffers int) {
 		return min(once(statement, args), once(statement, args))
 	}
@@ -130,8 +130,8 @@ func TestOnlyTheNewestVersionOfACursorIsRead(t *testing.T) {
 	}
 }
 
-// The floor of a session is not above the ready_at of any cursor that the scan saw. A locked
-// cursor may become free unchanged, and an empty cursor may get a message.
+// The floor of a session is not above the ready_at of any cursor that the scan saw, because a
+// locked cursor may become free unchanged, and a drained cursor may get a message.
 func TestASQLFloorIsBelowEveryDueCursor(t *testing.T) {
 	t.Parallel()
 	for name, hidden := range map[string]func(b *bench, rival pgx.Tx){
@@ -193,7 +193,7 @@ func TestASQLFloorExpires(t *testing.T) {
 	}
 }
 
-// A floor lasts longer after a slower scan. A fast scan saves none.
+// A floor lasts longer after a slower scan. A fast scan saves no floor.
 func TestASQLFloorLastsInProportionToItsScan(t *testing.T) {
 	b := newBench(t)
 	conn := b.connect()

@@ -37,7 +37,7 @@ type Store struct {
 	bus       *events.Bus
 	handoffs  Handoffs
 	log       *zap.Logger
-	urgent    *pgxpool.Pool // nil: there is none
+	urgent    *pgxpool.Pool // may be nil
 	waker     *wake.Waker
 	names     *names.Directory
 	floors    *scanfloor.Floors
@@ -52,8 +52,8 @@ type Store struct {
 	heals, healed atomic.Int64
 }
 
-// Metrics are the metrics of a Store: of group commit by operation, and of what claims skip and pushes
-// refuse.
+// Metrics are the metrics of a Store: group commit by operation, messages that claims skip, and
+// messages that pushes refuse.
 type Metrics struct {
 	flushes *groupcommit.Metrics
 	claims  *claim.Metrics
@@ -65,35 +65,37 @@ func NewMetrics(reg prometheus.Registerer) *Metrics {
 	return &Metrics{flushes: groupcommit.NewMetrics(reg), claims: claim.NewMetrics(reg), pushes: push.NewMetrics(reg)}
 }
 
-// Flushes are the load of an operation of a Store, and what its flushes did.
+// Flushes are the current load of an operation of a Store, and the totals of its flushes.
 type Flushes = groupcommit.Figures
 
 // Flushes returns the figures of group commit, one element for each operation. The order is always the same.
 func (m *Metrics) Flushes() []Flushes { return m.flushes.Figures() }
 
-// Config is what a Store needs to know.
+// Config is the configuration of a Store.
 type Config struct {
-	// Defaults are given to queues that a push creates.
+	// Defaults are the options of queues that a push creates.
 	Defaults queue.Defaults
-	// Sealer may be nil: then pushes to queues with encryptionEnabled are refused.
+	// Sealer may be nil. Then pushes to queues with encryptionEnabled are refused.
 	Sealer *seal.Sealer
 	Batch  batch.Config
-	// MaxPopBytes bounds the messages of one pop in bytes of its answer; a pop delivers at least one
-	// message. 0: 16 MiB.
+	// MaxPopBytes bounds the bytes of messages in the answer to one pop. A pop may always deliver
+	// one message. 0 means 16 MiB.
 	MaxPopBytes int64
-	// Events carries what the store commits to the other packages; nil: a bus of its own.
+	// Events is the bus on which the store publishes its changes. If it is nil, the store creates a
+	// bus.
 	Events *events.Bus
-	// Handoffs knows the requests that wait for a push; nil: none.
+	// Handoffs finds the requests that wait for messages. If it is nil, pushes make no handoffs.
 	Handoffs Handoffs
-	// Urgent are connections for the preflights and claims of woken pops, so that these never queue
-	// behind ordinary traffic; nil: they use the store's pool.
+	// Urgent has separate connections for the preflights and claims of woken pops, so that these
+	// never queue behind other requests. If it is nil, they use the pool of the store.
 	Urgent *pgxpool.Pool
 }
 
-// Handoffs knows the requests that wait for a push.
+// Handoffs finds the requests that wait for messages.
 type Handoffs interface {
-	// Handoffs returns the claims to make with a push to one partition, in order. The store calls
-	// Take of each before it publishes that the partition is ready. It does not block.
+	// Handoffs returns the waiting requests for which a push to one partition makes claims, in
+	// order. The store calls Take of each request before it publishes that the partition is ready.
+	// Handoffs must not block.
 	Handoffs(queueName, partition string) []queue.Handoff
 }
 
@@ -134,7 +136,7 @@ func New(pool *postgres.Pool, cfg Config, metrics *Metrics, log *zap.Logger) *St
 	return s
 }
 
-// Close answers the calls that were accepted and refuses new ones, until ctx ends.
+// Close refuses new calls, and waits until the accepted calls are answered or ctx ends.
 func (s *Store) Close(ctx context.Context) error {
 	defer s.names.Close()
 	defer s.quotas.Close()
@@ -142,8 +144,9 @@ func (s *Store) Close(ctx context.Context) error {
 }
 
 // Warm runs every hot statement once on each connection that the pools keep open, so that the first
-// requests are as fast as later ones. It changes nothing in the database. It blocks until it is done
-// or ctx ends, for the database timeout at most, and does nothing through a pooler in transaction mode.
+// requests are as fast as later ones. It changes nothing in the database. It blocks until all
+// statements have run, ctx ends, or the database timeout is over. It does nothing through a pooler in
+// transaction mode.
 func (s *Store) Warm(ctx context.Context) error {
 	if s.pool.TransactionPooled() {
 		return nil
@@ -159,15 +162,15 @@ func (s *Store) Warm(ctx context.Context) error {
 	return postgres.Wrap(work.Wait())
 }
 
-// healInterval is the least time between two heals, however often connections break.
+// healInterval is the minimum time between two heals, even if connections break more often.
 const healInterval = time.Second
 
 // Run heals at the start and after every lost connection, and settles the cursors that SQL consumers
-// leave, until ctx ends. A failed heal goes on where it failed.
+// leave due, until ctx ends. After an error, a heal continues at the page that failed.
 //
-// A lost connection may also have lost the answer of a wake: then the cursors are ready, no heal finds
-// them, and they were never announced. So a heal that began after a connection broke, or after another
-// sequencer ended, is followed by a resync. Before it, Run releases the leases of claims whose answer was
+// A lost connection may also have lost the answer of a wake. Then the cursors are ready but were not
+// announced, and no heal finds them. So Run publishes a resync after a heal that was caused by a broken
+// connection or by a new sequencer. Before the resync, Run releases the leases of claims whose answer was
 // lost.
 func (s *Store) Run(ctx context.Context) error {
 	var settling sync.WaitGroup
@@ -187,11 +190,11 @@ func (s *Store) Run(ctx context.Context) error {
 			if ctx.Err() != nil {
 				return nil
 			}
-			s.log.Warn("a heal failed and will go on", zap.Int("cursors", pass.Cursors), zap.Error(err))
+			s.log.Warn("a heal failed and will be continued", zap.Int("cursors", pass.Cursors), zap.Error(err))
 			next.Reset(healInterval)
 			continue
 		}
-		level := zap.DebugLevel // During a start the search runs several times. Only the first one is logged at info.
+		level := zap.DebugLevel // During a start, several heals may run. Only the first heal is logged at info.
 		if first || pass.Partitions > 0 {
 			level = zap.InfoLevel
 		}
@@ -209,14 +212,14 @@ func (s *Store) Run(ctx context.Context) error {
 		select {
 		case <-ctx.Done():
 			return nil
-		case <-s.pool.Losses(): // a loss during the heal too: it gets its own heal
+		case <-s.pool.Losses(): // a connection that was lost during the heal causes another heal
 			broken = s.pool.TakeBroken()
 			next.Reset(healInterval)
 		}
 	}
 }
 
-// heal goes on with pass and counts.
+// heal continues pass and updates the counters.
 func (s *Store) heal(ctx context.Context, pass *wake.Pass) error {
 	before := pass.Partitions
 	err := s.waker.Heal(ctx, pass)
@@ -225,5 +228,5 @@ func (s *Store) heal(ctx context.Context, pass *wake.Pass) error {
 	return err
 }
 
-// Heals returns how often Run has healed, and how many partitions that woke.
+// Heals returns the number of heals that Run has made, and the number of partitions that they woke.
 func (s *Store) Heals() (passes, partitions int64) { return s.heals.Load(), s.healed.Load() }

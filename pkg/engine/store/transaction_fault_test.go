@@ -27,8 +27,8 @@ func storeBehindProxy(t *testing.T) (*bench, *pgproxy.Proxy, *store.Store) {
 	return direct, network, newStore(t, enginetest.Pool(t, through), prometheus.NewRegistry(), nil)
 }
 
-// The answer of a COMMIT is lost. The store sends a transaction with pushes again and finds its
-// messages stored. The transaction is applied once, the caller gets success, and what became ready is announced.
+// The answer of a COMMIT is lost. The store sends a transaction with pushes again and finds its messages stored.
+// The transaction is applied once, the caller gets success, and the ready partitions are announced.
 func TestATransactionIsAppliedOnceAfterALostCommit(t *testing.T) {
 	direct, network, s := storeBehindProxy(t)
 	direct.push("p", "1", "2", "3")
@@ -57,7 +57,7 @@ func TestATransactionIsAppliedOnceAfterALostCommit(t *testing.T) {
 	require.Equal(t, 2, committed)
 }
 
-// Without a push the store cannot find out whether the transaction was applied. The caller gets
+// Without a push, the store cannot detect whether the transaction was applied. The caller gets
 // CodeUnavailable, and the transaction is not applied twice.
 func TestATransactionOfAcksIsUnavailableAfterALostCommit(t *testing.T) {
 	direct, network, s := storeBehindProxy(t)
@@ -70,7 +70,7 @@ func TestATransactionOfAcksIsUnavailableAfterALostCommit(t *testing.T) {
 	again, err := s.Transact(t.Context(), fenced)
 	require.NoError(t, err)
 	require.False(t, again.Applied, "the first try ended the lease")
-	require.True(t, direct.applied(open).Operations[0].Ack.Success, "an ack of a done message succeeds")
+	require.True(t, direct.applied(open).Operations[0].Ack.Success, "an ack of a completed message succeeds")
 	require.Equal(t, []string{"2"}, transactionIDs(direct.pop(request("g", 10))))
 }
 
@@ -93,7 +93,7 @@ func TestARepeatedTransactionIsAppliedOnce(t *testing.T) {
 		require.Equal(t, first.Operations[2].Push, again.Operations[2].Push, "the result names the first message")
 		require.True(t, again.Operations[0].Ack.Success)
 		require.True(t, again.Operations[1].Ack.DeadLettered)
-		require.True(t, again.Operations[3].Push.MessageID.IsZero(), "the message without a transaction id is stored, but cannot be identified")
+		require.True(t, again.Operations[3].Push.MessageID.IsZero(), "the repetition cannot know the id of a message without a transaction id")
 	}
 	another := b.transact(tx(`{"n":2}`))
 	require.False(t, another.Applied)
@@ -101,7 +101,8 @@ func TestARepeatedTransactionIsAppliedOnce(t *testing.T) {
 	require.Equal(t, 5, b.count(`SELECT count(*) FROM belfry.message`))
 }
 
-// A cycle of a stream may be sent again too. One that changes the state in another way is not the same, and is applied.
+// A cycle of a stream may be sent again too, and is applied once. A cycle that changes the state in another way is a
+// different cycle, and is applied.
 func TestARepeatedCycleIsAppliedOnce(t *testing.T) {
 	b := newBench(t)
 	partition, query := b.push("p", "1")[0].PartitionID, queue.NewID()
@@ -115,7 +116,7 @@ func TestARepeatedCycleIsAppliedOnce(t *testing.T) {
 	state := func() int { return b.count(`SELECT value::text::int FROM belfry.stream_state`) }
 	b.exec(`UPDATE belfry.stream_state SET value = '0'`)
 	require.Equal(t, first.Operations[0].Push, b.applied(cycle("1")).Operations[0].Push)
-	require.Zero(t, state(), "it was applied before")
+	require.Zero(t, state(), "the repeated cycle was not applied again")
 	b.applied(cycle("2"))
 	require.Equal(t, 2, state())
 }
@@ -257,7 +258,7 @@ func (b *bench) beginTransact(tx *queue.Transaction) <-chan transacted {
 // required lease. Meanwhile it blocks neither pushes to its partitions nor other transactions.
 func TestAWaitingTransactionBlocksNoOtherCall(t *testing.T) {
 	t.Parallel()
-	const transactions = 6 // more transactions than flushes
+	const transactions = 6 // more than the number of flushes
 	for _, by := range []string{"ack", "lease"} {
 		for _, ends := range []bool{true, false} {
 			t.Run(fmt.Sprintf("by %s, the holder releases the cursor: %v", by, ends), func(t *testing.T) {
@@ -291,7 +292,7 @@ func TestAWaitingTransactionBlocksNoOtherCall(t *testing.T) {
 				}
 				for _, one := range waiting {
 					got := <-one
-					if ends && got.err != nil && pausedTooLong(got.watch) { // refused before the release
+					if ends && got.err != nil && pausedTooLong(got.watch) { // refused before the cursor was released
 						got.result, got.err = b.Transact(t.Context(), got.tx)
 					}
 					if ends {

@@ -31,7 +31,8 @@ func transaction(parts ...any) *queue.Transaction {
 	return tx
 }
 
-// unfenced returns acks without a lease, as the official clients put them into a transaction.
+// unfenced returns acks without a lease, like the acks that the official clients send in a
+// transaction.
 func unfenced(d queue.Delivery, status queue.AckStatus, messages ...queue.Message) []queue.AckItem {
 	items := acks(d, status, messages...)
 	for i := range items {
@@ -66,7 +67,7 @@ func TestATransactionMovesMessages(t *testing.T) {
 		require.Empty(t, op.Error)
 		if place == "" {
 			require.True(t, op.Ack.Success)
-			require.True(t, op.Ack.LeaseReleased, "operation %d: the acks count together", i)
+			require.True(t, op.Ack.LeaseReleased, "operation %d: the acks of a transaction are judged together", i)
 			continue
 		}
 		require.NotEmpty(t, op.Push.TransactionID)
@@ -149,7 +150,7 @@ func TestARefusedTransactionChangesNothing(t *testing.T) {
 	unborn.Queue = "unborn"
 	for name, c := range map[string]struct {
 		tx   *queue.Transaction
-		at   int // the operation with the error; -1: none
+		at   int // the index of the operation with the error, or -1
 		want string
 	}{
 		"unknown message": {
@@ -215,7 +216,7 @@ func TestARequiredLeaseCoversThePartitionsItStillHolds(t *testing.T) {
 	require.False(t, lost.Applied)
 	require.NotEmpty(t, lost.Operations[0].Error)
 	require.Empty(t, lost.Operations[1].Error)
-	b.applied(transaction(item("out", "b"), d.LeaseID)) // without an ack it is enough that the lease is live somewhere
+	b.applied(transaction(item("out", "b"), d.LeaseID)) // without an ack, the lease only has to be live in some partition
 	b.applied(transaction(unfenced(d, queue.AckCompleted, d.Messages[1]), item("out", "a"), d.LeaseID))
 	gone := b.transact(transaction(item("out", "c"), d.LeaseID))
 	require.Equal(t, fmt.Sprintf("Invalid or expired lease: %q of requiredLeases is not live", d.LeaseID), gone.Error)

@@ -54,7 +54,7 @@ func TestExpiredMessagesAreNotDelivered(t *testing.T) {
 			b.scan(`SELECT expired, committed FROM belfry.cursor`, nil, &expired, &committed)
 			require.EqualValues(t, 3, expired)
 			require.EqualValues(t, 3, enginetest.Metric(t, b.reg, "belfry_messages_expired_total"))
-			require.Empty(t, b.deadLetters(), "expired messages are counted only")
+			require.Empty(t, b.deadLetters(), "expired messages are counted, but are no dead letters")
 			if autoAck {
 				require.EqualValues(t, 5, committed)
 			}
@@ -63,7 +63,8 @@ func TestExpiredMessagesAreNotDelivered(t *testing.T) {
 	}
 }
 
-// If all messages have expired, a pop is empty and clears ready_at. The next push is delivered.
+// If all messages have expired, a pop returns no message and clears ready_at. The message of the
+// next push is delivered.
 func TestAPartitionOfExpiredMessagesIsNotReady(t *testing.T) {
 	b := newBench(t, "g")
 	b.option("expire_after_seconds = 60")
@@ -75,8 +76,8 @@ func TestAPartitionOfExpiredMessagesIsNotReady(t *testing.T) {
 	require.Equal(t, []string{"3"}, transactionIDs(b.pop(request("g", 9))))
 }
 
-// A leased message can be acknowledged after its expiry. It is not delivered again after its lease
-// ends.
+// A leased message can be acknowledged after its expiry. After the end of the lease, it is not
+// delivered again.
 func TestALeasedMessageExpiresAtItsNextDelivery(t *testing.T) {
 	b := newBench(t, "g")
 	b.option("expire_after_seconds = 60")
@@ -105,7 +106,7 @@ func TestExpiredMessagesMayBeDeadLettered(t *testing.T) {
 	require.EqualValues(t, 2, enginetest.Metric(t, b.reg, "belfry_messages_expired_total"), "a dead letter does not expire")
 }
 
-// Many expired messages are dead-lettered a thousand at a time.
+// With many expired messages, a claim makes at most 1,000 of them dead letters.
 func TestExpiredMessagesAreDeadLetteredInPages(t *testing.T) {
 	b := newBench(t, "g")
 	b.option("expire_after_seconds = 60, dead_letter_expired = true")
@@ -117,8 +118,8 @@ func TestExpiredMessagesAreDeadLetteredInPages(t *testing.T) {
 	require.EqualValues(t, 2500, enginetest.Metric(t, b.reg, "belfry_messages_expired_total"))
 }
 
-// One message crashes its consumer. The consumer crashes at most 2*maxDeliveries-1 times: with the
-// whole batch, then with that message alone. The other messages are delivered.
+// One message crashes its consumer. The consumer crashes at most 2*maxDeliveries-1 times: first
+// with the whole batch, then with this message alone. The other messages are delivered.
 func TestACrashLoopEndsInADeadLetter(t *testing.T) {
 	t.Parallel()
 	for limit := 1; limit <= 3; limit++ {
@@ -162,7 +163,7 @@ func crashLoop(t *testing.T, limit int, killer string) {
 			want = append(want, name)
 		}
 	}
-	require.Equal(t, want, done, "all other messages, in order")
+	require.Equal(t, want, done, "all other messages are delivered in order")
 	require.Equal(t, []string{fmt.Sprintf("%s: delivered %d times without success (maxDeliveries) (%d)", killer, limit, limit)}, b.deadLetters())
 	require.GreaterOrEqual(t, deliveries[killer], limit)
 	require.LessOrEqual(t, crashes, max(1, 2*limit-1))
@@ -170,7 +171,7 @@ func crashLoop(t *testing.T, limit int, killer string) {
 	require.Zero(t, b.stranded())
 }
 
-// The claim that gives a message up goes on with the next one.
+// A claim that makes a message a dead letter continues with the next message.
 func TestAClaimContinuesAfterAMessageItGivesUp(t *testing.T) {
 	b := newBench(t, "g", "taker")
 	b.option("max_deliveries = 2")
@@ -184,7 +185,7 @@ func TestAClaimContinuesAfterAMessageItGivesUp(t *testing.T) {
 	require.Equal(t, []string{"2", "3"}, transactionIDs(d))
 	require.Equal(t, 1, d.Messages[0].Attempt, "the next message has its own count")
 	take := request("taker", 9, withAutoAck(true))
-	require.Len(t, b.pop(take).Messages, 3, "an autoAck delivery is whole, and another group has its own count")
+	require.Len(t, b.pop(take).Messages, 3, "an autoAck delivery separates no message, and another group has its own count")
 }
 
 // Failed and retried deliveries count. Released deliveries do not.
@@ -202,7 +203,7 @@ func TestFailedAndRetriedDeliveriesCount(t *testing.T) {
 	require.Len(t, d.Messages, 2)
 	b.ack(d, queue.AckFailed, d.Messages[0])
 	d = b.pop(request("g", 9))
-	require.Equal(t, []string{"1"}, transactionIDs(d), "the last attempt is made alone")
+	require.Equal(t, []string{"1"}, transactionIDs(d), "in its last delivery, a message is alone")
 	b.ack(d, queue.AckFailed, d.Messages[0])
 	require.Equal(t, []string{"2"}, transactionIDs(b.pop(request("g", 9))))
 	require.Equal(t, []string{"1: delivered 3 times without success (maxDeliveries) (3)"}, b.deadLetters())

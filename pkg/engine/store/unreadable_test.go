@@ -26,8 +26,9 @@ func (b *bench) pushUnreadable(partition string) {
 	pgtest.DamagePayloads(b.t, b.pool.Config().ConnString())
 }
 
-// A group whose oldest message cannot be read receives its other messages, by every kind of claim.
-func TestAGroupReceivesTheMessagesBesideAnUnreadableOne(t *testing.T) {
+// If the oldest message of a group cannot be read, the group receives its other messages, with
+// every route to a claim.
+func TestAnUnreadableMessageDoesNotBlockItsGroup(t *testing.T) {
 	t.Parallel()
 	for name, pop := range map[string]func(*bench, *queue.PopRequest) queue.Delivery{
 		"pop": (*bench).pop,
@@ -61,7 +62,8 @@ func TestAGroupReceivesTheMessagesBesideAnUnreadableOne(t *testing.T) {
 	}
 }
 
-// The readable messages before an unreadable one are delivered, by every kind of claim. Only the pop after them fails.
+// The readable messages before an unreadable message are delivered, with every route to a claim. Only the next pop
+// fails.
 func TestTheMessagesBeforeAnUnreadableOneAreDelivered(t *testing.T) {
 	t.Parallel()
 	for _, autoAck := range []bool{false, true} {
@@ -108,8 +110,8 @@ func TestTheMessagesBeforeAnUnreadableOneAreDelivered(t *testing.T) {
 	}
 }
 
-// A pop that finds nothing but an unreadable message gets an error, and so does a claim of its
-// partition. The partition is due again after a minute, or when an operator deletes the message.
+// A pop that finds only an unreadable message returns an error. A claim of its partition returns an
+// error too. The partition is due again after a minute, or when an operator deletes the message.
 func TestAnUnreadableMessageIsTriedAgain(t *testing.T) {
 	b := newBench(t, "g", "h")
 	b.pushUnreadable("damaged")
@@ -137,8 +139,9 @@ func TestAnUnreadableMessageIsTriedAgain(t *testing.T) {
 	}
 }
 
-// An error of reading a row is never an error of the client, and names the partition. A claim that shares
-// its round trip with others says by its code that the claims may be made apart.
+// If Postgres cannot read a row, the error is never an error of the client. It names the partition. If
+// the claim shares a round trip with other claims, the error code tells the caller to repeat the claims
+// separately.
 func TestARowThatCannotBeReadIsNotAnErrorOfTheClient(t *testing.T) {
 	t.Parallel()
 	for _, state := range []string{"22P02", "22021", "54001", "58030", "58P01"} {

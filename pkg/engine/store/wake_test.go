@@ -36,9 +36,9 @@ func (b *bench) requireHeal(want int, heard *receiver) (announced int, wrote boo
 	return len(heard.ready), before != after
 }
 
-// A crash between a commit and its wake leaves a cursor without ready_at, or with that of a redriven message which pauses.
-// A heal wakes the cursor. Without a heal, the next push to the partition does.
-func TestAHealFindsWhatACrashLeft(t *testing.T) {
+// A crash between a commit and its wake leaves ready_at NULL, or at the end of the pause of a redriven message. A heal
+// wakes the cursor. Without a heal, the next push to the partition wakes it.
+func TestAHealWakesCursorsAfterACrash(t *testing.T) {
 	const asleep = `UPDATE belfry.cursor SET ready_at = NULL`
 	for name, c := range map[string]struct {
 		commit func(b *bench)
@@ -116,8 +116,8 @@ func TestAHealCountsPartitions(t *testing.T) {
 	require.Equal(t, 4, announced, "two groups in each partition")
 }
 
-// drained makes a queue with partitions and groups, and a drained cursor for each pair. Every partition
-// has one message.
+// drained creates a queue with partitions and groups, and a drained cursor for each pair. Every
+// partition has one message.
 func (b *bench) drained(partitions, groups int) {
 	b.t.Helper()
 	conn := b.connect() // without the time limit of the pool
@@ -134,9 +134,9 @@ func (b *bench) drained(partitions, groups int) {
 	}
 }
 
-// A heal examines cursors page by page. After an error it goes on after the last page, with a smaller
-// page.
-func TestAHealGoesOnWhereItFailed(t *testing.T) {
+// A heal examines cursors page by page. After an error it continues after the last page, with a
+// smaller page.
+func TestAHealContinuesAfterAnError(t *testing.T) {
 	direct := newBench(t)
 	s := newStore(t, newPool(t, direct.pool.Config().ConnString(), 2*time.Second), prometheus.NewRegistry(), nil)
 	direct.drained(200, 30) // 6,000 cursors: two pages
@@ -151,15 +151,15 @@ func TestAHealGoesOnWhereItFailed(t *testing.T) {
 	direct.exec(strand)
 	require.NoError(t, s.GoOnHealing(t.Context(), &pass))
 	require.Equal(t, []int{6000, 2}, []int{pass.Cursors, pass.Partitions})
-	require.Equal(t, 30, direct.stranded(), "the cursors of p1, which the pass had left behind")
+	require.Equal(t, 30, direct.stranded(), "the cursors of p1, which the pass had already examined")
 	healed, err := s.Heal(t.Context())
 	require.NoError(t, err)
 	require.Equal(t, 1, healed)
 	require.Zero(t, direct.stranded())
 }
 
-// Several heals follow each other at the start. The log has the first heal, and each later heal that woke a partition.
-func TestTheLogHasTheFirstHealAndThoseThatWoke(t *testing.T) {
+// Several heals run at the start. The log contains the first heal, and each later heal that woke a partition.
+func TestTheFirstHealAndHealsThatWakeAreLogged(t *testing.T) {
 	b := newBench(t)
 	core, logs := observer.New(zap.InfoLevel)
 	s := store.New(b.pool, store.Config{Defaults: enginetest.AtOnce(), Batch: batch.DefaultConfig()}, store.NewMetrics(prometheus.NewRegistry()), zap.New(core))
@@ -167,7 +167,7 @@ func TestTheLogHasTheFirstHealAndThoseThatWoke(t *testing.T) {
 	b.register("g")
 	b.push("p", "1")
 	startRun(t, s)
-	b.pool.SignalLoss() // as when the listener connects, or when the instance becomes the sequencer
+	b.pool.SignalLoss() // like the listener when it connects, or a new sequencer
 	enginetest.Await(t, "the second heal", func() bool { passes, _ := s.Heals(); return passes >= 2 })
 	b.exec(`UPDATE belfry.cursor SET ready_at = NULL`)
 	b.pool.SignalLoss()
@@ -175,8 +175,8 @@ func TestTheLogHasTheFirstHealAndThoseThatWoke(t *testing.T) {
 	require.Equal(t, 2, logs.FilterMessageSnippet("searched for partitions").Len(), logs.All())
 }
 
-// Each commit of a SQL consumer announces its cursor. The service settles cursors that are
-// announced in quick succession together, some at a time, and it settles every one.
+// Each commit of a SQL consumer announces its cursor. An instance settles cursors in pages, so that
+// cursors announced in quick succession share a page. It settles every announced cursor.
 func TestAnnouncedCursorsAreSettledTogether(t *testing.T) {
 	const cursors, many = 200, 1000
 	b := newBench(t)
@@ -203,7 +203,7 @@ func TestAnnouncedCursorsAreSettledTogether(t *testing.T) {
 	require.Less(t, most, int64(many))
 }
 
-// An announced cursor may have new messages. settle_drained does not lock it then, so a SQL
+// An announced cursor may have new messages. Then settle_drained does not lock the cursor, so a SQL
 // consumer can pop from it meanwhile.
 func TestSettleDoesNotLockACursorWithMessages(t *testing.T) {
 	b := newBench(t, "g")
@@ -216,8 +216,9 @@ func TestSettleDoesNotLockACursorWithMessages(t *testing.T) {
 	require.Len(t, b.sqlPop(b.connect(), "g", 1, 1), 1)
 }
 
-// A wake finds the same cursors among few groups and among many. Some are not ready although they have
-// messages. Others wait only for a redriven message.
+// A wake finds the same cursors in a queue with few groups and in a queue with many groups. Some of
+// these cursors are not ready although they have messages. Other cursors wait only for a redriven
+// message.
 func TestAWakeFindsTheSameCursorsAmongManyGroups(t *testing.T) {
 	t.Parallel()
 	for _, others := range []int{0, 1500} {
@@ -242,7 +243,7 @@ func TestAWakeFindsTheSameCursorsAmongManyGroups(t *testing.T) {
 			require.Equal(t, []string{"asleep", "redriven"}, woken, "%d other groups", others)
 			var left int
 			b.scan(`SELECT count(*) FROM belfry.cursor WHERE group_id = 0 AND ready_at IS NULL`, nil, &left)
-			require.Equal(t, 1, left, "the cursor of a deleted group is left alone")
+			require.Equal(t, 1, left, "the wake does not change the cursor of a deleted group")
 		})
 	}
 }
@@ -279,6 +280,6 @@ func TestAWakeDoesNotReadReadyCursors(t *testing.T) {
 			b.exec(`ANALYZE`)
 		}
 		wake(partition)                                                    // reads the catalog again
-		require.Less(t, wake(partition), 400, "statistics %s", statistics) // it counts the groups up to 1,001
+		require.Less(t, wake(partition), 400, "statistics %s", statistics) // the wake counts the groups up to 1,001
 	}
 }

@@ -44,8 +44,8 @@ func prepared(t *testing.T, pool *pgxpool.Pool) map[uint32][]string {
 	return all
 }
 
-// After Warm, the first push, pop and ack prepare no statement on any connection, and Warm leaves nothing
-// behind.
+// After Warm, the first push, pop and ack prepare no statement on any connection. Warm leaves no rows in
+// the tables.
 func TestWarm(t *testing.T) {
 	t.Parallel()
 	cfg := postgres.DefaultConfig()
@@ -81,11 +81,11 @@ func TestWarm(t *testing.T) {
 		require.NoError(t, err)
 		require.Empty(t, results[0].Error)
 		other := acks(delivery, queue.AckCompleted, delivery.Messages...)
-		other[0].LeaseID = queue.NewID().String() // not remembered, so the message is looked up
+		other[0].LeaseID = queue.NewID().String() // not in the cache, so the message is looked up
 		results, err = s.Ack(t.Context(), other)
 		require.NoError(t, err)
 		require.NotEmpty(t, results[0].Error)
-		other[0].PartitionID = queue.NewID().String() // looked up too
+		other[0].PartitionID = queue.NewID().String() // not in the cache, so the partition is looked up
 		results, err = s.Ack(t.Context(), other)
 		require.NoError(t, err)
 		require.NotEmpty(t, results[0].Error)
@@ -100,9 +100,9 @@ func TestWarm(t *testing.T) {
 	require.Equal(t, forWoken, prepared(t, urgent.Pool))
 }
 
-// A connection falls silent while an ack has locked its cursors. Postgres does not learn that the
-// server gave up at its request timeout. It must release the locks by itself soon after, because no
-// other session can use the partition until then.
+// A connection breaks without an error while an ack has locked its cursors. Postgres does not learn
+// that the server has given up after its request timeout. Postgres must end the session soon after
+// that, because no other session can use the partition until then.
 func TestPostgresReleasesTheLocksOfASilentConnection(t *testing.T) {
 	const timeout = time.Second
 	direct := newBench(t)

@@ -18,8 +18,8 @@ import (
 	"github.com/belfry-mq/belfry/test/pgtest"
 )
 
-// docs/performance.md weighs mechanisms by these benchmarks. To compare a version without one of them, build both with go test
-// -c and run them in turns.
+// docs/performance.md uses these benchmarks to show the effect of single mechanisms. To measure a mechanism, build test
+// binaries with it and without it (go test -c), and run them alternately.
 
 // reportTimes reports the median and the 99th percentile of times, in milliseconds.
 func reportTimes(b *testing.B, times []time.Duration) {
@@ -104,8 +104,8 @@ func BenchmarkPushToAQueueWithMaxSize(b *testing.B) {
 	reportTimes(b, times)
 }
 
-// BenchmarkAcksBesideAHeldCursor measures acks while a SQL consumer holds the cursor of another partition, and late acks of
-// that partition keep coming.
+// BenchmarkAcksBesideAHeldCursor measures acks while a SQL consumer holds the cursor of another partition. Other goroutines
+// continuously send late acks for the held partition.
 func BenchmarkAcksBesideAHeldCursor(b *testing.B) {
 	s := newBench(b)
 	s.register("g")

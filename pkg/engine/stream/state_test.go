@@ -13,7 +13,7 @@ import (
 
 func TestMain(m *testing.M) { pgtest.Main(m) }
 
-// A read of keys, of a prefix or of ripe windows does not touch the other 30,000 keys, also without statistics.
+// A read of keys, of a prefix or of ripe windows does not read the other 30,000 keys, even without statistics.
 func TestStateIsFoundByIndexes(t *testing.T) {
 	t.Parallel()
 	pool := enginetest.Pool(t, pgtest.Database(t))

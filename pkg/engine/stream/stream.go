@@ -1,10 +1,10 @@
 // Package stream keeps the queries of stream clients and reads their state.
 //
-// A client registers a query by the name of its source queue and a name of its own. It pops from the
-// source as the group "streams.<id of the query>". A cycle changes the state of the query in one
-// partition together with pushes and the acknowledgment; package store applies it. The state belongs to
-// the query and the partition, and is deleted with either of them. It is stored in clear text, also if
-// the source has encryptionEnabled.
+// A client registers a query by the name of its source queue and the name of the query. It pops from
+// the source as the group "streams.<id of the query>". A cycle is a transaction that changes the state
+// of the query in one partition, pushes results and acknowledges. Package store applies cycles. The
+// state belongs to a query and a partition, and is deleted with the query or the partition. It is
+// stored in clear text, even if the source has encryptionEnabled.
 package stream
 
 import (
@@ -32,7 +32,8 @@ var (
 	sqlDelete = sql.Query("engine/stream/delete")
 )
 
-// ErrHashMismatch says that a query was registered with another hash, and without a reset.
+// ErrHashMismatch means that the query is registered with another hash, and that the client did not
+// ask for a reset.
 var ErrHashMismatch = errors.New("the hash of the query has changed")
 
 // Streams keeps queries. It is safe for concurrent use.
@@ -41,16 +42,18 @@ type Streams struct{ pool *postgres.Pool }
 // New returns Streams on pool.
 func New(pool *postgres.Pool) *Streams { return &Streams{pool: pool} }
 
-// Query is a query as a client registers it.
+// Query is the registration of a query by a client.
 type Query struct {
 	Source, Name string
 	// Sink is the queue that the query pushes to. It may be empty.
 	Sink string
-	// Hash describes the operators of the query. State of another hash cannot be used.
+	// Hash describes the operators of the query. A query cannot use state that was stored with
+	// another hash.
 	Hash string
 }
 
-// Registered is the result of Register. Reset: the hash had changed, and the state was deleted.
+// Registered is the result of Register. Fresh is set if the query is new. Reset is set if the hash
+// had changed and the state was deleted.
 type Registered struct {
 	ID           queue.ID
 	Fresh, Reset bool
@@ -100,19 +103,19 @@ func (s *Streams) Source(ctx context.Context, id queue.ID) (source string, found
 type StateFilter struct {
 	Keys   []string
 	Prefix string
-	// RipeBy selects keys whose windows end at or before it.
+	// RipeBy selects keys whose windows end at or before RipeBy.
 	RipeBy *float64
 }
 
-// Entry is a key of the state. Value is the JSON that was stored.
+// Entry is a key of the state. Value is the stored JSON.
 type Entry struct {
 	Key       string
 	Value     json.RawMessage
 	UpdatedAt time.Time
 }
 
-// State returns the state of a query in a partition, by key. A query or partition that does not exist has
-// none. Errors: CodeUnavailable.
+// State returns the state of a query in a partition, by key. The result is empty if the query or the
+// partition does not exist. Errors: CodeUnavailable.
 func (s *Streams) State(ctx context.Context, id, partition queue.ID, f StateFilter) ([]Entry, error) {
 	var from, below *string
 	if f.Prefix != "" {
@@ -128,8 +131,8 @@ func (s *Streams) State(ctx context.Context, id, partition queue.ID, f StateFilt
 	return found, postgres.Wrapf(err, "reading the state of a query")
 }
 
-// after returns the least text, in the order of UTF-8, above all texts with a prefix, or nil without such a
-// text.
+// after returns the smallest text, in the order of UTF-8, that is greater than all texts with a prefix. It
+// returns nil if no such text exists.
 func after(prefix string) *string {
 	runes := []rune(prefix)
 	for n := len(runes); n > 0; n-- {
@@ -145,7 +148,7 @@ func after(prefix string) *string {
 	return nil
 }
 
-// Listed is a stored query. Keys counts its keys up to 10,001.
+// Listed is a stored query. Keys is the number of its keys, at most 10,001.
 type Listed struct {
 	ID queue.ID
 	Query
@@ -153,9 +156,9 @@ type Listed struct {
 	Keys                 int64
 }
 
-// List returns up to limit queries by source and name, those after the source and name of a query, or from
-// the first one if after is zero. allowed are patterns of sources, as in belfry.matches. Nil: all. Errors:
-// CodeUnavailable.
+// List returns up to limit queries by source and name. It begins after the source and name of after, or at
+// the first query if after is zero. allowed holds patterns of sources (belfry.matches). Nil allows all
+// sources. Errors: CodeUnavailable.
 func (s *Streams) List(ctx context.Context, after Query, limit int64, allowed []string) ([]Listed, error) {
 	found, err := postgres.Collect(ctx, s.pool, sqlList, func(row pgx.CollectableRow) (l Listed, err error) {
 		err = row.Scan((*[16]byte)(&l.ID), &l.Source, &l.Name, &l.Sink, &l.Hash, &l.CreatedAt, &l.UpdatedAt, &l.Keys)
@@ -164,7 +167,7 @@ func (s *Streams) List(ctx context.Context, after Query, limit int64, allowed []
 	return found, postgres.Wrapf(err, "listing queries")
 }
 
-// Delete deletes a query with its state, in one transaction with the row of the audit. Errors:
+// Delete deletes a query with its state, and writes the audit row in the same transaction. Errors:
 // CodeUnavailable.
 func (s *Streams) Delete(ctx context.Context, id queue.ID) (existed bool, err error) {
 	ctx, cancel := s.pool.Bounded(ctx)

@@ -11,7 +11,7 @@ import (
 const (
 	// auditInterval is the time between two runs of the job audit.
 	auditInterval = time.Hour
-	// auditBatch is how many rows of the audit one transaction deletes at most.
+	// auditBatch is the maximum number of audit rows that one transaction deletes.
 	auditBatch = 1000
 )
 
@@ -19,12 +19,12 @@ var sqlAuditTrim = sql.Query("engine/sweep/audit_trim")
 
 func (s *Sweeper) audit() job { return job{name: jobAudit, interval: auditInterval, run: s.trimAudit} }
 
-// trimAudit deletes the rows of the audit that are older than AuditRetention, in batches.
+// trimAudit deletes audit rows that are older than AuditRetention, in batches.
 func (s *Sweeper) trimAudit(ctx context.Context, l *jobLease) error {
 	return s.inBatches(ctx, l, s.trimAuditBatch)
 }
 
-// inBatches calls batch, with pauses, until no more is left.
+// inBatches calls batch, with pauses, until batch returns false.
 func (s *Sweeper) inBatches(ctx context.Context, l *jobLease, batch func(context.Context) (more bool, err error)) error {
 	for {
 		began := time.Now()

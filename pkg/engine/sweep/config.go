@@ -9,7 +9,8 @@ import (
 const (
 	// maxBatch bounds the batch sizes, because a step holds the locks of its partition.
 	maxBatch = 100_000
-	// maxDays keeps an instant that many days ago within the range of timestamptz.
+	// maxDays bounds numbers of days, so that a time that many days ago is in the range of
+	// timestamptz.
 	maxDays = 36500
 	// minInterval bounds the load of a job that finds nothing to do.
 	minInterval = 100 * time.Millisecond
@@ -19,25 +20,27 @@ const (
 type Config struct {
 	// RetentionInterval is the time between two runs of the job retention.
 	RetentionInterval time.Duration `mapstructure:"retention_interval"`
-	// RetentionBatchSize is how many messages one transaction of retention deletes at most.
+	// RetentionBatchSize is the maximum number of messages that one transaction of retention
+	// deletes.
 	RetentionBatchSize int `mapstructure:"retention_batch_size"`
 	// EvictionInterval is the time between two runs of the job eviction.
 	EvictionInterval time.Duration `mapstructure:"eviction_interval"`
-	// EvictionBatchSize is how many messages one transaction of eviction deletes or passes at most.
+	// EvictionBatchSize is the maximum number of messages that one transaction of eviction deletes
+	// or moves cursors past.
 	EvictionBatchSize int `mapstructure:"eviction_batch_size"`
 	// PartitionCleanupDays is the number of days without a push after which an empty partition is
 	// removed. 0 turns the job off.
 	PartitionCleanupDays int `mapstructure:"partition_cleanup_days"`
 	// PartitionCleanupInterval is the time between two runs of the job partitions.
 	PartitionCleanupInterval time.Duration `mapstructure:"partition_cleanup_interval"`
-	// CompletedRetention and DeadLetterRetention are how long queues without retentionEnabled keep messages that
-	// every group has passed, and dead letters. 0 is for ever. They are the section retention.
+	// CompletedRetention and DeadLetterRetention are for queues without retentionEnabled: how long they keep
+	// messages that every group has consumed, and dead letters. 0 means for ever. Their values come from the
+	// section retention.
 	CompletedRetention, DeadLetterRetention time.Duration
-	// AuditRetention is how long a row of the audit is kept. 0 turns the job off. It is the key
-	// audit.retention.
+	// AuditRetention is how long an audit row is kept (audit.retention). 0 turns the job off.
 	AuditRetention time.Duration
-	// HistoryRetention is how long a row of the history is kept. 0 keeps all rows. It is the key
-	// history.retention.
+	// HistoryRetention is how long a row of the history is kept (history.retention). 0 keeps all
+	// rows.
 	HistoryRetention time.Duration
 }
 
@@ -52,9 +55,9 @@ func DefaultConfig() Config {
 
 // Retention is the section "retention" of the configuration.
 type Retention struct {
-	// Completed is how long a message is kept that every group has passed. 0 is for ever.
+	// Completed is how long a message is kept after every group has consumed it. 0 means for ever.
 	Completed time.Duration `mapstructure:"completed"`
-	// DeadLetters is how long a dead letter is kept. 0 is for ever.
+	// DeadLetters is how long a dead letter is kept. 0 means for ever.
 	DeadLetters time.Duration `mapstructure:"dead_letters"`
 }
 
@@ -63,7 +66,7 @@ func DefaultRetention() Retention {
 	return Retention{Completed: 168 * time.Hour, DeadLetters: 720 * time.Hour}
 }
 
-// String says what is deleted, for the log.
+// String returns the values as a sentence for the log.
 func (r Retention) String() string {
 	keep := func(d time.Duration) string {
 		if d == 0 {
@@ -71,7 +74,7 @@ func (r Retention) String() string {
 		}
 		return "for " + d.String()
 	}
-	return fmt.Sprintf("queues without retentionEnabled keep messages that every group has passed %s (retention.completed), and dead letters %s (retention.dead_letters)",
+	return fmt.Sprintf("queues without retentionEnabled keep messages %s after every group has consumed them (retention.completed), and dead letters %s (retention.dead_letters)",
 		keep(r.Completed), keep(r.DeadLetters))
 }
 

@@ -63,7 +63,7 @@ func newFixture(t *testing.T, edits ...func(*Config)) *fixture {
 	return r
 }
 
-// newSweeper returns a sweeper on a pool, as another instance has.
+// newSweeper returns a sweeper on a pool, like the sweeper of another instance.
 func newSweeper(pool *postgres.Pool, counts Counter, edits ...func(*Config)) (*Sweeper, *recorder, *prometheus.Registry) {
 	cfg := DefaultConfig()
 	for _, edit := range edits {
@@ -160,7 +160,7 @@ func (r *fixture) consume(group string, n int) {
 	r.ack(d, queue.AckCompleted, d.Messages...)
 }
 
-// sweep runs a job, due or not, and checks the invariants after it.
+// sweep runs a job, even if it is not due, and then checks the invariants.
 func (r *fixture) sweep(j job) {
 	r.t.Helper()
 	r.exec("UPDATE belfry.sweep SET next_at = '-infinity', held_until = NULL")
@@ -174,7 +174,7 @@ func (r *fixture) sweep(j job) {
 //  1. A partition stores last_seq - trimmed - holes messages.
 //  2. It stores no message up to trimmed.
 //  3. No unleased cursor is below trimmed.
-//  4. A cursor has ready_at if, and only if, there is a message after it.
+//  4. ready_at of a cursor is set if, and only if, a message is after the cursor.
 //  5. Every dead letter has its message.
 func (r *fixture) checkInvariants() {
 	r.t.Helper()
@@ -221,14 +221,14 @@ func (r *fixture) counts() (n counts) {
 	return n
 }
 
-// depth is the number of messages in a partition that a group has not passed.
+// depth returns the number of messages in a partition after the cursor of a group.
 func (r *fixture) depth(partition, group string) int64 {
 	r.t.Helper()
 	return r.number(`SELECT p.last_seq - c.committed FROM belfry.partition p JOIN belfry.cursor c ON c.partition_id = p.id
 		JOIN belfry.consumer_group g ON g.id = c.group_id WHERE p.name = $1 AND g.name = $2`, partition, group)
 }
 
-// states counts the pending, processing and completed messages of a partition, as pkg/insight/stats does.
+// states counts the pending, processing and completed messages of a partition, like pkg/insight/stats.
 func (r *fixture) states(partition string) (n [3]int64) {
 	r.t.Helper()
 	require.NoError(r.t, r.pool.QueryRow(enginetest.Context(r.t), `SELECT s.pending, s.processing, s.completed FROM belfry.partition p

@@ -12,18 +12,19 @@ import (
 const (
 	// historyInterval is the time between two runs of the job history.
 	historyInterval = time.Hour
-	// historyBatch is how many rows of the history one transaction deletes at most.
+	// historyBatch is the maximum number of rows of the history that one transaction deletes.
 	historyBatch = 5000
 )
 
-// HistoryStage says that rows of the history that are older than Age stand for To minutes. Younger ones stand
-// for From minutes.
+// HistoryStage combines rows of the history that are older than Age: rows that cover From minutes become rows
+// that cover To minutes.
 type HistoryStage struct {
 	Age      time.Duration
 	From, To int
 }
 
-// HistoryStages are in the order of age. An age is somewhat more than a dashboard shows with the smaller rows.
+// HistoryStages are in the order of Age. Each Age is slightly longer than the period that a dashboard shows
+// with rows of From minutes.
 var HistoryStages = []HistoryStage{
 	{6*time.Hour + 30*time.Minute, 1, 15}, {26 * time.Hour, 15, 60}, {8 * 24 * time.Hour, 60, 360},
 }
@@ -37,7 +38,8 @@ func (s *Sweeper) history() job {
 	return job{name: jobHistory, interval: historyInterval, run: s.sweepHistory}
 }
 
-// sweepHistory deletes the rows that are older than HistoryRetention, and adds up old rows.
+// sweepHistory deletes the rows that are older than HistoryRetention, and combines old rows by
+// HistoryStages.
 func (s *Sweeper) sweepHistory(ctx context.Context, l *jobLease) error {
 	var steps []func(context.Context) (more bool, err error)
 	if s.cfg.HistoryRetention > 0 {
@@ -54,7 +56,8 @@ func (s *Sweeper) sweepHistory(ctx context.Context, l *jobLease) error {
 	return nil
 }
 
-// rollUpHistory replaces the rows of one instance in the time of one new row.
+// rollUpHistory combines rows of one instance into one new row. more is false if no rows are left
+// to combine.
 func (s *Sweeper) rollUpHistory(ctx context.Context, stage HistoryStage) (more bool, err error) {
 	err = s.pool.ScanRow(ctx, []any{nil, nil}, sqlHistoryRollup, stage.Age.Seconds(), int32(stage.From), int32(stage.To))
 	if postgres.IsNoRows(err) {

@@ -12,7 +12,7 @@ import (
 	"github.com/belfry-mq/belfry/test/enginetest"
 )
 
-// acquire leases a job for a run that the test ends itself.
+// acquire leases a job. The test ends the lease.
 func (r *fixture) acquire(j job) *jobLease {
 	r.t.Helper()
 	h, err := r.Sweeper.acquire(enginetest.Context(r.t), j)
@@ -39,7 +39,7 @@ func TestOneInstanceAtATimeRunsAJob(t *testing.T) {
 	require.NotNil(t, theirs)
 }
 
-// An instance that freezes in a run loses its lease. It notices when it continues.
+// An instance that freezes during a run loses its lease. It detects this when it continues.
 func TestAFrozenInstanceIsReplaced(t *testing.T) {
 	r := newFixture(t)
 	frozen := r.acquire(r.retention())
@@ -52,7 +52,7 @@ func TestAFrozenInstanceIsReplaced(t *testing.T) {
 	require.NotNil(t, next)
 	frozen.renewed = time.Now().Add(-renewAfter)
 	require.ErrorIs(t, frozen.renew(enginetest.Context(t)), errLeaseLost)
-	require.NoError(t, frozen.release(enginetest.Context(t)), "releasing a lost lease does not end the next one")
+	require.NoError(t, frozen.release(enginetest.Context(t)), "releasing a lost lease does not end the lease of another instance")
 	next.renewed = frozen.renewed
 	require.NoError(t, next.renew(enginetest.Context(t)))
 	require.Equal(t, int64(1), r.number("SELECT count(*) FROM belfry.sweep WHERE held_until > clock_timestamp()"))
@@ -92,7 +92,7 @@ func TestRunRemovesIdlePartitionsInIntervals(t *testing.T) {
 	require.NoError(t, <-done)
 }
 
-// A partition that cannot be swept does not stop the sweep of the others.
+// A partition that cannot be swept does not stop the sweep of other partitions.
 func TestAPartitionThatFailsIsLeftOut(t *testing.T) {
 	r := newFixture(t)
 	r.options(keepHalfAnHour)
@@ -161,8 +161,8 @@ func TestIdleEmptyPartitionsAreRemoved(t *testing.T) {
 	require.Equal(t, []string{"1"}, names(r.pop("g", 10)), "a push creates the partition again, for the groups of the whole queue")
 }
 
-// A pop of one partition by name finds the new partition of that name, although the store cached the
-// old one.
+// A pop of one partition by name finds the new partition with this name, although the store cached
+// the removed partition.
 func TestAPopByNameFindsTheNewPartition(t *testing.T) {
 	r := newFixture(t)
 	name := "p"

@@ -33,20 +33,20 @@ func TestLeasedMessagesAreNotDeleted(t *testing.T) {
 
 			r.sweep(rule.job(r.Sweeper))
 			require.Equal(t, []int64{3, 4, 5, 9, 10}, r.stored("p"))
-			require.Equal(t, int64(2), r.depth("p", "other"), "the cursor of the group without a lease has passed them")
-			require.Equal(t, int64(3), r.counts().skipped, "the passed messages are counted")
+			require.Equal(t, int64(2), r.depth("p", "other"), "the cursor of the group without a lease is after the leased messages")
+			require.Equal(t, int64(3), r.counts().skipped, "the skipped messages are counted")
 			require.Equal(t, [3]int64{2, 3, 0}, r.states("p"), "9 and 10 are pending, three are leased")
 			require.Equal(t, []string{"9", "10"}, names(r.pop("other", 10)))
 			require.Equal(t, [3]int64{2, 3, 0}, r.states("p"), "9 and 10 are pending for the other group")
 			r.sweep(rule.job(r.Sweeper))
 			require.Equal(t, []int64{3, 4, 5, 9, 10}, r.stored("p"), "a second sweep deletes nothing")
-			require.Equal(t, int64(3), r.counts().skipped, "a passed message is counted once")
+			require.Equal(t, int64(3), r.counts().skipped, "a skipped message is counted once")
 
 			r.ack(d, queue.AckCompleted, d.Messages...)
 			require.Equal(t, []string{"9", "10"}, names(r.pop("leased", 10)))
 			r.options("retention_enabled = true, retention_seconds = 1800")
 			r.sweep(r.retention())
-			require.Equal(t, []int64{9, 10}, r.stored("p"), "they are deleted after the lease")
+			require.Equal(t, []int64{9, 10}, r.stored("p"), "the messages are deleted after the lease")
 			require.Equal(t, [3]int64{0, 2, 0}, r.states("p"))
 		})
 	}
@@ -67,8 +67,8 @@ func TestAnExpiredLeaseProtectsNothing(t *testing.T) {
 	require.NotEmpty(t, r.published.ready, "a ready event is published for the moved cursor")
 }
 
-// A sweep reads leases after it has locked the cursors. So a lease that is extended while the sweep
-// waits for them protects its messages.
+// A sweep reads leases after it has locked the cursors. If a lease is extended while the sweep
+// waits for the lock, the lease protects its messages.
 func TestALeaseExtendedDuringASweepProtects(t *testing.T) {
 	r := newFixture(t)
 	r.push("p", 3)
@@ -155,8 +155,8 @@ func TestACursorBelowTheFirstMessageIsMoved(t *testing.T) {
 	require.Equal(t, []string{"4", "5"}, names(r.pop("g", 10)))
 }
 
-// A SQL consumer holds its cursor for as long as its transaction lasts. A sweep leaves out that
-// partition, releases its lock and continues with the others.
+// A SQL consumer holds its cursor until its transaction ends. A sweep skips the partition, releases
+// its own lock on it and continues with other partitions.
 func TestASweepDoesNotWaitForALockedCursor(t *testing.T) {
 	r := newFixture(t)
 	r.push("a", 2)

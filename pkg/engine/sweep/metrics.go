@@ -22,7 +22,7 @@ type Metrics struct {
 	last, backlog                     *prometheus.GaugeVec
 }
 
-// NewMetrics registers the metrics with reg. The work is also counted in counts.
+// NewMetrics registers the metrics with reg. The metrics also pass the work to counts.
 func NewMetrics(reg prometheus.Registerer, counts Counter) *Metrics {
 	auto := promauto.With(reg)
 	counter := func(name, help string) prometheus.Counter {
@@ -39,13 +39,13 @@ func NewMetrics(reg prometheus.Registerer, counts Counter) *Metrics {
 		deleted:  counters("belfry_sweep_deleted_total", "Messages deleted, by the rule that deleted them.", "reason"),
 		unread:   counter("belfry_sweep_deleted_unread_total", "Messages deleted that some consumer group had not consumed."),
 		expired:  counter("belfry_sweep_expired_total", "Messages that expired unread, once for each consumer group."),
-		skipped:  counter("belfry_sweep_skipped_unread_total", "Messages kept for another group that a consumer group was moved past unread, once each."),
+		skipped:  counter("belfry_sweep_skipped_unread_total", "Messages that stay for another group, and that the cursor of a consumer group was moved past unread."),
 		removed:  counter("belfry_sweep_partitions_removed_total", "Empty partitions removed."),
 		runs:     counters("belfry_sweep_runs_total", "Completed runs of this instance.", "job"),
-		failures: counters("belfry_sweep_failures_total", "Failed runs, and partitions that a run left out because they failed.", "job"),
+		failures: counters("belfry_sweep_failures_total", "Failed runs, and partitions that a run skipped because of an error.", "job"),
 		seconds:  counters("belfry_sweep_seconds_total", "Seconds spent in runs, pauses included.", "job"),
-		last:     gauges("belfry_sweep_last_run_seconds", "How long the last run of this instance took."),
-		backlog:  gauges("belfry_sweep_backlog_partitions", "Partitions in which the current run found work that is not done."),
+		last:     gauges("belfry_sweep_last_run_seconds", "Duration of the last run of this instance."),
+		backlog:  gauges("belfry_sweep_backlog_partitions", "Partitions with work that the current run has found but not done."),
 	}
 	for _, rule := range deletionRules {
 		m.deleted.WithLabelValues(rule)

@@ -18,9 +18,9 @@ var (
 	sqlIdleRemove = sql.Query("engine/sweep/idle_remove")
 )
 
-// removeIdle removes partitions that are empty and got no push for PartitionCleanupDays, with their
-// cursors. The next push creates the partition again. A group of the whole queue then reads it from
-// its first message.
+// removeIdle removes empty partitions without a push for PartitionCleanupDays, with their cursors.
+// The next push creates the partition again. A group that reads the whole queue then receives it
+// from its first message.
 func (s *Sweeper) removeIdle(ctx context.Context, l *jobLease) error {
 	for above := int64(0); ; {
 		began := time.Now()
@@ -31,7 +31,8 @@ func (s *Sweeper) removeIdle(ctx context.Context, l *jobLease) error {
 		s.metrics.backlog.WithLabelValues(l.job).Set(float64(len(ids)))
 		removed, err := s.removeAll(ctx, l, ids)
 		if removed > 0 {
-			// A request that waits for a removed partition must resolve its name again.
+			// A request that waits for a removed partition must look up the name of the partition
+			// again.
 			s.events.Resync("idle partitions were removed", events.Here)
 		}
 		if err != nil {
@@ -47,7 +48,8 @@ func (s *Sweeper) removeIdle(ctx context.Context, l *jobLease) error {
 	}
 }
 
-// findIdle searches a page of partitions above an id. upto is the last id of the page, 0 at the end.
+// findIdle returns the idle partitions of the page of partitions above an id. upto is the last id of
+// the page, or 0 at the end.
 func (s *Sweeper) findIdle(ctx context.Context, above int64) (ids []int64, upto int64, err error) {
 	err = s.pool.ScanRow(ctx, []any{&upto, &ids}, sqlIdleFind, above, int64(pageSize), int32(s.cfg.PartitionCleanupDays))
 	if err != nil && !postgres.IsNoRows(err) {
@@ -56,7 +58,8 @@ func (s *Sweeper) findIdle(ctx context.Context, above int64) (ids []int64, upto 
 	return ids, upto, nil
 }
 
-// removeAll removes the partitions that are still idle. It returns how many it removed.
+// removeAll removes those partitions of ids that are still idle. It returns the number of removed
+// partitions.
 func (s *Sweeper) removeAll(ctx context.Context, l *jobLease, ids []int64) (removed int, err error) {
 	for now := range slices.Chunk(ids, maxSteps) {
 		n, err := s.remove(ctx, now)
@@ -72,7 +75,7 @@ func (s *Sweeper) removeAll(ctx context.Context, l *jobLease, ids []int64) (remo
 	return removed, nil
 }
 
-// remove is removeAll in one round trip, with a transaction for each partition.
+// remove does the work of removeAll in one round trip, with a transaction for each partition.
 func (s *Sweeper) remove(ctx context.Context, ids []int64) (removed int, err error) {
 	ctx, cancel := s.pool.Bounded(ctx)
 	defer cancel()

@@ -84,9 +84,9 @@ func (r *fixture) deadlocks() int64 {
 	return r.number("SELECT deadlocks FROM pg_stat_database WHERE datname = current_database()")
 }
 
-// Pushes, pops, acks, new groups and two sweeping instances run at once over a few partitions. No
-// ack under a live lease misses its message, the invariants hold, every deletion is counted once,
-// and nothing deadlocks.
+// Pushes, pops, acks, new groups and two sweeping instances run at the same time on a few
+// partitions. No ack under a live lease misses its message, the invariants hold, every deletion is
+// counted once, and no deadlock occurs.
 func TestSweepsRaceWithPushesPopsAndAcks(t *testing.T) {
 	r := newFixture(t, small(7))
 	other, _, _ := newSweeper(enginetest.Pool(t, r.dsn), r.counted, small(5))
@@ -145,8 +145,8 @@ func (r *fixture) popAndAck(group string, acker *store.Store) error {
 }
 
 // Sweeps race with pushes, pops, acks of all statuses, transactions, redrives, purges, deletions and
-// seeks. Nothing deadlocks, every cursor with messages is ready, and the counts of redriven messages
-// are right.
+// seeks. No deadlock occurs, every cursor with messages is ready, and the counts of redriven
+// messages are right.
 func TestSweepsRaceWithDeadLettersAndSeeks(t *testing.T) {
 	r := newFixture(t, small(7))
 	r.push("p0", 1)
@@ -175,7 +175,7 @@ func TestSweepsRaceWithDeadLettersAndSeeks(t *testing.T) {
 	require.Zero(t, r.deadlocks())
 	var partitions []int64
 	require.NoError(t, r.pool.QueryRow(t.Context(), `SELECT array_agg(p.id) FROM belfry.partition p`).Scan(&partitions))
-	require.NoError(t, r.readAll(sql.Query("engine/store/wake"), partitions), "the plain statements above ran no wake")
+	require.NoError(t, r.readAll(sql.Query("engine/store/wake"), partitions), "the statements above ran no wake")
 	for rule, query := range map[string]string{
 		"redrives": `SELECT count(*) FROM belfry.cursor c WHERE coalesce(c.redrives, 0) <>
 			(SELECT count(*) FROM belfry.redrive d WHERE d.partition_id = c.partition_id AND d.group_id = c.group_id)`,
@@ -202,8 +202,8 @@ func (r *fixture) readAll(query string, args ...any) error {
 	return rows.Err()
 }
 
-// popAndSettle pops messages, acks them with random statuses, in a transaction each third time, and
-// releases the lease.
+// popAndSettle pops messages, acks them with random statuses, and releases the lease. Every third
+// call acks in a transaction.
 func (r *fixture) popAndSettle(group string, n int) error {
 	ctx := r.t.Context()
 	d, err := r.store.Pop(ctx, &queue.PopRequest{Queue: "q", Group: group, Batch: 5, Partitions: 2, AutoAck: n%8 == 7})

@@ -33,8 +33,8 @@ func TestRetentionDeletesOldMessagesReadOrNot(t *testing.T) {
 	require.Equal(t, []int64{8, 9}, r.stored("p"))
 	require.Equal(t, []int64{1, 2, 3}, r.stored("young"))
 	require.Equal(t, int64(7), r.number("SELECT trimmed FROM belfry.partition WHERE name = 'p'"))
-	require.Equal(t, int64(2), r.depth("p", "slow"), "depth stays exact")
-	require.Equal(t, counts{retention: 7, unread: 7}, r.counts(), "the slow group had consumed none")
+	require.Equal(t, int64(2), r.depth("p", "slow"), "the depth is exact")
+	require.Equal(t, counts{retention: 7, unread: 7}, r.counts(), "the slow group had consumed no message")
 	require.Equal(t, int64(7), enginetest.Metric(t, r.reg, "belfry_sweep_deleted_total"), "the sum over all rules")
 	require.Equal(t, int64(7), enginetest.Metric(t, r.reg, "belfry_sweep_deleted_unread_total"))
 	require.Zero(t, enginetest.Metric(t, r.reg, "belfry_sweep_backlog_partitions"))
@@ -47,7 +47,7 @@ func TestRetentionDeletesOldMessagesReadOrNot(t *testing.T) {
 	again := []queue.PushItem{{Queue: "q", Partition: "p", TransactionID: "1", Payload: []byte(`{}`)}}
 	results, err := r.store.Push(enginetest.Context(t), again)
 	require.NoError(t, err)
-	require.False(t, results[0].Duplicate, "a trimmed transaction id may be pushed again")
+	require.False(t, results[0].Duplicate, "the transaction id of a deleted message can be pushed again")
 }
 
 func TestNothingIsDeletedWithoutItsOption(t *testing.T) {
@@ -58,8 +58,8 @@ func TestNothingIsDeletedWithoutItsOption(t *testing.T) {
 	r.options("retention_seconds = 1, completed_retention_seconds = 1")
 	r.sweep(r.retention())
 	r.sweep(r.eviction())
-	require.Len(t, r.stored("p"), 3, "retentionEnabled is the master switch")
-	require.Zero(t, r.number("SELECT count(*) FROM belfry.sweep"), "no job was leased: one query, no write")
+	require.Len(t, r.stored("p"), 3, "without retentionEnabled no message is deleted")
+	require.Zero(t, r.number("SELECT count(*) FROM belfry.sweep"), "no job was leased")
 	r.options("retention_enabled = true, retention_seconds = 0, completed_retention_seconds = 0")
 	r.sweep(r.retention())
 	require.Len(t, r.stored("p"), 3, "0 means never")
@@ -80,7 +80,7 @@ func TestCompletedRetentionWaitsForEveryGroup(t *testing.T) {
 	r.consume("slow", 4)
 	r.sweep(r.retention())
 	require.Equal(t, []int64{5, 6, 7, 8, 9, 10}, r.stored("p"))
-	require.Equal(t, counts{completed: 4}, r.counts(), "nothing was unread")
+	require.Equal(t, counts{completed: 4}, r.counts(), "every deleted message had been consumed")
 	r.consume("slow", 6)
 	r.sweep(r.retention())
 	require.Equal(t, []int64{9, 10}, r.stored("p"), "younger messages stay")
@@ -110,7 +110,7 @@ func TestEvictionDeletesWhatIsPendingForAnyGroup(t *testing.T) {
 	r.options(keepHalfAnHour)
 	r.sweep(r.retention())
 	require.Equal(t, []int64{8, 9, 10}, r.stored("p"))
-	require.Zero(t, r.number("SELECT holes FROM belfry.partition WHERE name = 'p'"), "deleted messages before the first stored one are no holes")
+	require.Zero(t, r.number("SELECT holes FROM belfry.partition WHERE name = 'p'"), "deleted messages before the first stored message are not holes")
 }
 
 func TestEvictionWithoutAnyGroup(t *testing.T) {
@@ -132,7 +132,7 @@ func TestExpiredMessagesArePassedAndCounted(t *testing.T) {
 	r.ack(r.pop("slow", 1), queue.AckDead, r.peek("slow")...)
 	r.age("p", 5)
 	r.sweep(r.eviction())
-	require.Len(t, r.stored("p"), 6, "expired messages are passed, not deleted")
+	require.Len(t, r.stored("p"), 6, "cursors move past expired messages, which are not deleted")
 	require.Equal(t, int64(1), r.depth("p", "fast"))
 	require.Equal(t, int64(1), r.depth("p", "slow"))
 	require.Equal(t, counts{expired: 2 + 4}, r.counts(), "each expired message counts once per group, a dead letter does not count")
@@ -142,7 +142,7 @@ func TestExpiredMessagesArePassedAndCounted(t *testing.T) {
 	require.Equal(t, before, r.counts(), "a second sweep counts nothing")
 }
 
-// With deadLetterExpired, a sweep dead-letters expired messages, as a pop does.
+// With deadLetterExpired, a sweep makes expired messages dead letters, like a pop.
 func TestExpiredMessagesAreDeadLetteredIfConfigured(t *testing.T) {
 	r := newFixture(t, small(2))
 	r.push("p", 6)
@@ -191,23 +191,23 @@ func byDefault(c *Config) {
 	c.CompletedRetention, c.DeadLetterRetention = 30*time.Minute, 30*time.Minute
 }
 
-// The section retention of the configuration applies to queues without retentionEnabled. It deletes what every group
-// has passed and old dead letters, and nothing else.
+// The section retention of the configuration applies to queues without retentionEnabled. The sweep deletes old
+// messages that every group has consumed, and old dead letters. It deletes no other messages.
 func TestTheServerKeepsCompletedMessagesAndDeadLettersForALimitedTime(t *testing.T) {
 	r := newFixture(t, small(3), byDefault)
 	r.push("p", 10)
 	r.age("p", 8)
 	r.sweep(r.retention())
 	require.Len(t, r.stored("p"), 10, "no group reads the queue")
-	require.Zero(t, r.number("SELECT count(*) FROM belfry.sweep"), "so no sweep is leased")
+	require.Zero(t, r.number("SELECT count(*) FROM belfry.sweep"), "no sweep is leased, because no message can be deleted")
 
 	r.consume("fast", 10)
 	r.consume("slow", 4)
 	d := r.pop("slow", 1)
 	r.ack(d, queue.AckDead, d.Messages...)
 	r.sweep(r.retention())
-	require.Equal(t, []int64{5, 6, 7, 8, 9, 10}, r.stored("p"), "slow has not passed 6 to 10, and 5 is a young dead letter")
-	require.Equal(t, counts{completed: 4}, r.counts(), "nothing was unread")
+	require.Equal(t, []int64{5, 6, 7, 8, 9, 10}, r.stored("p"), "slow has not consumed 6 to 10, and 5 is a young dead letter")
+	require.Equal(t, counts{completed: 4}, r.counts(), "every deleted message had been consumed")
 
 	r.consume("slow", 5)
 	r.sweep(r.retention())
@@ -215,19 +215,19 @@ func TestTheServerKeepsCompletedMessagesAndDeadLettersForALimitedTime(t *testing
 	r.exec("UPDATE belfry.dead_letter SET failed_at = failed_at - interval '1 hour'")
 	r.options("retention_enabled = true")
 	r.sweep(r.retention())
-	require.Equal(t, []int64{5, 9, 10}, r.stored("p"), "a queue with retentionEnabled has its own options, and 0 is for ever")
+	require.Equal(t, []int64{5, 9, 10}, r.stored("p"), "a queue with retentionEnabled has its own options, and 0 keeps for ever")
 	r.options("retention_enabled = false")
 	r.sweep(r.retention())
-	require.Equal(t, []int64{9, 10}, r.stored("p"), "the dead letter is old, so its message goes too")
+	require.Equal(t, []int64{9, 10}, r.stored("p"), "the dead letter is old, so its message is deleted too")
 	require.Zero(t, r.number("SELECT count(*) FROM belfry.dead_letter"))
 
 	r.cfg.CompletedRetention, r.cfg.DeadLetterRetention = 0, 0
 	r.age("p", 10)
 	r.sweep(r.retention())
-	require.Equal(t, []int64{9, 10}, r.stored("p"), "0 is for ever")
+	require.Equal(t, []int64{9, 10}, r.stored("p"), "0 keeps for ever")
 }
 
-// The history counts what sweeps remove, by queue.
+// The history counts the messages that sweeps remove, by queue.
 func TestTheHistoryCountsWhatSweepsRemove(t *testing.T) {
 	r := newFixture(t)
 	r.push("p", 3)
@@ -249,8 +249,9 @@ func TestTheHistoryCountsWhatSweepsRemove(t *testing.T) {
 	require.EqualValues(t, 4, r.counted.Totals()["q"].RemovedRetention)
 }
 
-// Old rows are added up to rows for 15 minutes, an hour and 6 hours with the same sums, each instance and group by
-// itself, when all of that time is old. Older rows than history.retention are deleted.
+// Old rows are combined into rows for 15 minutes, 1 hour and 6 hours with the same sums, separately for each
+// instance and group. A period is combined only when all of it is old. Rows that are older than history.retention
+// are deleted.
 func TestOldHistoryIsRolledUpAndDeleted(t *testing.T) {
 	r := newFixture(t, func(c *Config) { c.HistoryRetention = 90 * 24 * time.Hour })
 	r.exec(`INSERT INTO belfry.history_instance SELECT date_trunc('hour', now() - h * interval '1 hour') + m * interval '1 minute', 1, i::uuid,
@@ -258,12 +259,12 @@ func TestOldHistoryIsRolledUpAndDeleted(t *testing.T) {
 		FROM unnest(ARRAY[28, 8, 0]) h, generate_series(0, 56, 7) m, unnest(ARRAY['00000000-0000-4000-8000-000000000001', '00000000-0000-4000-8000-000000000002']) i`)
 	r.exec(`INSERT INTO belfry.history_instance SELECT date_bin('6 hours', now() - interval '10 days', 'epoch') + h * interval '1 hour', 60,
 		'00000000-0000-4000-8000-000000000001', 'h', 1, 1, 10, 1, 1, 1, 1, 1, 1, 1, 1 FROM generate_series(0, 11) h`)
-	r.exec(`INSERT INTO belfry.history SELECT i.at, i.minutes, i.instance, q, g, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15,
+	r.exec(`INSERT INTO belfry.history SELECT i.at, i.minutes, i.instance, q, g, 1, 2, 3, 4, 5, 6, 7, 8, 21, 22, 9, 10, 11, 12, 13, 14, 15,
 		16, extract(minute FROM i.at), 18, ARRAY[(3::bigint << 40) + 5, ((extract(minute FROM i.at)::bigint) << 40) + 1], 7
 		FROM belfry.history_instance i, unnest(ARRAY['a', 'b']) q, unnest(ARRAY['', 'g']) g`)
-	r.exec(`INSERT INTO belfry.history SELECT now() - interval '91 days' + i * interval '1 day', 60, gen_random_uuid(), 'q', '', 1, 2, 3, 4, 5, 6, 7, 8, 9,
+	r.exec(`INSERT INTO belfry.history SELECT now() - interval '91 days' + i * interval '1 day', 60, gen_random_uuid(), 'q', '', 1, 2, 3, 4, 5, 6, 7, 8, 21, 22, 9,
 		10, 11, 12, 13, 14, 15, 16, 17, 18, '{}', NULL FROM generate_series(-5001, 2) i`)
-	const sums = `SELECT sum(push_requests + push_messages + pop_requests + pop_messages + pop_empty + ack_requests + ack_success + ack_failed
+	const sums = `SELECT sum(push_requests + push_messages + pop_requests + pop_messages + pop_empty + ack_requests + ack_success + ack_failed + ack_retried + ack_refused
 		+ dead_letters + transactions + partitions_created + partitions_deleted + removed_retention + removed_completed + removed_evicted
 		+ lag_sum + lag_count)::bigint FROM belfry.history WHERE queue <> 'q'`
 	const histogram = `SELECT sum(e & ((1::bigint << 40) - 1))::bigint FROM belfry.history, unnest(latency) e WHERE queue <> 'q'`
@@ -272,7 +273,7 @@ func TestOldHistoryIsRolledUpAndDeleted(t *testing.T) {
 
 	require.Equal(t, before, r.number(sums))
 	require.Equal(t, counted, r.number(histogram))
-	require.EqualValues(t, 1, r.number(`SELECT count(*) FROM belfry.history WHERE queue = 'q'`), "the newest is kept")
+	require.EqualValues(t, 1, r.number(`SELECT count(*) FROM belfry.history WHERE queue = 'q'`), "the newest row is kept")
 	for minutes, age := range map[int]string{1: "6 hours 45 minutes", 15: "27 hours", 60: "8 days 6 hours"} {
 		require.Zero(t, r.number(`SELECT count(*) FROM belfry.history WHERE minutes = $1 AND at < now() - $2::text::interval`, minutes, age))
 		require.NotZero(t, r.number(`SELECT count(*) FROM belfry.history WHERE minutes = $1`, minutes), minutes)
@@ -289,7 +290,7 @@ func TestOldHistoryIsRolledUpAndDeleted(t *testing.T) {
 	require.Equal(t, []hour{{Requests: 9, Max: 56, Buckets: 10, Parked: 7, Rows: 8}}, found)
 }
 
-// Rows of the audit are deleted in batches when they are older than audit.retention. With 0 the job does not run.
+// Audit rows that are older than audit.retention are deleted in batches. With 0 the job does not run.
 func TestOldRowsOfTheAuditAreDeleted(t *testing.T) {
 	r := newFixture(t, func(c *Config) { c.AuditRetention = 90 * 24 * time.Hour })
 	r.exec(`INSERT INTO belfry.audit (id, at, address, request_id, action, parameters, counts, result)

@@ -16,7 +16,7 @@ import (
 	"github.com/belfry-mq/belfry/sql"
 )
 
-// The jobs, as the table belfry.sweep and the metrics name them.
+// The names of the jobs in the table belfry.sweep and in the metrics.
 const (
 	jobRetention  = "retention"
 	jobEviction   = "eviction"
@@ -26,7 +26,7 @@ const (
 )
 
 const (
-	// pageSize is how many partitions one search covers.
+	// pageSize is the number of partitions that one search examines.
 	pageSize = 1000
 	// maxPause is the longest pause between two steps.
 	maxPause = time.Second
@@ -39,7 +39,7 @@ type Sweeper struct {
 	events  *events.Bus
 	metrics *Metrics
 	log     *zap.Logger
-	// pauseFactor is the duration of a pause, as a multiple of the work before it.
+	// pauseFactor is the ratio of a pause to the work before it.
 	pauseFactor int
 }
 
@@ -52,7 +52,7 @@ func New(pool *postgres.Pool, cfg Config, bus *events.Bus, metrics *Metrics, log
 type job struct {
 	name     string
 	interval time.Duration
-	// evict and batch are for the jobs that trim logs.
+	// evict and batch are used only by the jobs that trim logs.
 	evict bool
 	batch int64
 	// needed reports whether a queue needs the job. It is nil if the job always runs.
@@ -72,8 +72,8 @@ func (s *Sweeper) partitions() job {
 	return job{name: jobPartitions, interval: s.cfg.PartitionCleanupInterval, run: s.removeIdle}
 }
 
-// Run runs each job at once and then once per interval, until ctx ends. It returns nil. A run that
-// fails is logged; the next interval repeats it.
+// Run runs each job at once and then once per interval, until ctx ends. It returns nil. It logs a
+// failed run, and repeats the job after the next interval.
 func (s *Sweeper) Run(ctx context.Context) error {
 	var running sync.WaitGroup
 	for _, j := range s.jobs() {
@@ -136,18 +136,19 @@ func (s *Sweeper) runOnce(ctx context.Context, j job) error {
 	return err
 }
 
-// pause waits in proportion to the work before it, so that requests get most of the database.
+// pause waits pauseFactor times as long as the work before it, at most maxPause, so that requests
+// get most of the time of the database.
 func (s *Sweeper) pause(ctx context.Context, worked time.Duration) error {
 	return backoff.Sleep(ctx, min(time.Duration(s.pauseFactor)*worked, maxPause))
 }
 
 const (
-	// leaseDuration is how long a job is leased without a renewal.
+	// leaseDuration is the time after which a lease ends without a renewal.
 	leaseDuration = 30 * time.Second
 	// renewAfter is the age at which a lease is renewed.
 	renewAfter = leaseDuration / 6
-	// dueShare is the share of an interval after which the next run is due. It is below 1, so that
-	// clocks that drift a little do not skip a run.
+	// dueShare is the fraction of an interval after which the next run is due. It is below 1, so
+	// that a small drift of clocks does not skip a run.
 	dueShare = 0.9
 )
 
@@ -158,7 +159,7 @@ var (
 )
 
 // errLeaseLost ends a run whose lease another instance has taken over.
-var errLeaseLost = errors.New("another instance took the sweep over")
+var errLeaseLost = errors.New("another instance has taken over the job of the sweep")
 
 // jobLease is the right of this instance to run a job.
 type jobLease struct {
@@ -181,8 +182,8 @@ func (s *Sweeper) acquire(ctx context.Context, j job) (*jobLease, error) {
 	return l, nil
 }
 
-// renew prolongs the lease if it is older than renewAfter. It is called between two steps. It
-// returns errLeaseLost if another instance has the job, and ctx.Err() if ctx has ended.
+// renew extends the lease if it is older than renewAfter. Call it between two steps. It returns
+// errLeaseLost if another instance has the job, and ctx.Err() if ctx has ended.
 func (l *jobLease) renew(ctx context.Context) error {
 	if err := ctx.Err(); err != nil {
 		return err

@@ -17,10 +17,11 @@ import (
 )
 
 const (
-	// maxSteps is how many steps share a round trip. Each step is a transaction of its own.
+	// maxSteps is the maximum number of steps in one round trip. Each step is a separate
+	// transaction.
 	maxSteps = 10
-	// targetRoundTrip is the duration to which the number of steps per round trip adapts. A request
-	// waits for the locks of a sweep about that long at most.
+	// targetRoundTrip is the target duration of a round trip. The sweep adapts the number of steps
+	// to it. So a request waits for locks of the sweep for about this time at most.
 	targetRoundTrip = 20 * time.Millisecond
 )
 
@@ -30,7 +31,7 @@ var (
 	sqlDeadLetters = sql.Query("engine/sweep/dead_letters")
 )
 
-// trimJob completes j as a job that trims the logs of the queues that need it.
+// trimJob returns j with needed and run set. run trims the logs of all queues that need the job.
 func (s *Sweeper) trimJob(j job) job {
 	var queues []sweptQueue
 	j.needed = func(ctx context.Context) (bool, error) {
@@ -57,12 +58,13 @@ func (s *Sweeper) trimJob(j job) job {
 type sweptQueue struct {
 	ID   int64
 	Name string
-	// ByDefault: the queue has no options of its own, so CompletedRetention and DeadLetterRetention apply.
+	// ByDefault is set for a queue without retentionEnabled, so that CompletedRetention and
+	// DeadLetterRetention apply.
 	ByDefault bool
 }
 
-// trimQueue trims the partitions of a queue page by page. Without options of its own, its old dead letters are deleted
-// before, so that the same sweep finds their messages.
+// trimQueue trims the partitions of a queue page by page. In a ByDefault queue, it first deletes old dead letters, so
+// that the same sweep finds their messages.
 func (s *Sweeper) trimQueue(ctx context.Context, j job, l *jobLease, q sweptQueue) error {
 	if q.ByDefault && s.cfg.DeadLetterRetention > 0 {
 		err := s.inBatches(ctx, l, func(ctx context.Context) (bool, error) { return s.deleteDeadLetters(ctx, j, q) })
@@ -73,8 +75,8 @@ func (s *Sweeper) trimQueue(ctx context.Context, j job, l *jobLease, q sweptQueu
 	if q.ByDefault && s.cfg.CompletedRetention == 0 {
 		return nil
 	}
-	// A page begins with the last partition of the page before. That partition is searched twice,
-	// and any name may follow it.
+	// A page begins with the last partition of the previous page, so that partition is searched
+	// twice.
 	for from := ""; ; {
 		began := time.Now()
 		found, err := s.find(ctx, j, q, from)
@@ -111,33 +113,33 @@ func (s *Sweeper) deleteDeadLetters(ctx context.Context, j job, q sweptQueue) (m
 	return tag.RowsAffected() == j.batch, nil
 }
 
-// completedSeconds is completedRetentionSeconds of queues without options of their own.
+// completedSeconds returns completedRetentionSeconds of queues without retentionEnabled.
 func (s *Sweeper) completedSeconds() int64 { return int64(s.cfg.CompletedRetention.Seconds()) }
 
 // step is one call of the SQL function that trims a partition.
 type step struct {
 	queue     sweptQueue
 	partition int64
-	// above is NULL for a step in the part of the log that is not swept yet. Otherwise the step looks
-	// again at messages that an earlier sweep kept, above this seq.
+	// above is NULL for a step in the part of the log that is not swept yet. Otherwise the step
+	// checks messages above this seq that an earlier sweep kept.
 	above pgtype.Int8
 }
 
 // foundPage is the result of find.
 type foundPage struct {
-	// searched is the number of partitions of the page, last the name of the last one.
+	// searched is the number of partitions of the page. last is the name of the last partition.
 	searched int
 	last     string
 	steps    []step
 }
 
-// find searches a page of partitions, from a name on, and returns the steps to take.
-func (s *Sweeper) find(ctx context.Context, j job, q sweptQueue, from string) (found foundPage, err error) {
+// find searches a page of partitions whose names are start or later. It returns the steps to take.
+func (s *Sweeper) find(ctx context.Context, j job, q sweptQueue, start string) (found foundPage, err error) {
 	// kept are partitions in which an earlier sweep kept a message for a dead letter.
 	var work, kept []int64
-	err = s.pool.ScanRow(ctx, []any{&found.searched, &found.last, &work, &kept}, sqlFind, q.ID, from, int64(pageSize), j.evict, s.completedSeconds())
+	err = s.pool.ScanRow(ctx, []any{&found.searched, &found.last, &work, &kept}, sqlFind, q.ID, start, int64(pageSize), j.evict, s.completedSeconds())
 	if err != nil && !postgres.IsNoRows(err) {
-		return found, fmt.Errorf("finding partitions from %q on: %w", from, err)
+		return found, fmt.Errorf("finding partitions from %q on: %w", start, err)
 	}
 	for _, partition := range work {
 		found.steps = append(found.steps, step{queue: q, partition: partition})
@@ -160,7 +162,7 @@ func (s *Sweeper) trimAll(ctx context.Context, j job, l *jobLease, todo []step) 
 		if err != nil {
 			return err
 		}
-		// A partition with more to trim continues after the others.
+		// A partition with more messages to trim continues after the other partitions.
 		todo = append(todo[len(now):], again...)
 		s.metrics.backlog.WithLabelValues(j.name).Set(float64(len(todo)))
 		if err := l.renew(ctx); err != nil {
@@ -175,8 +177,8 @@ func (s *Sweeper) trimAll(ctx context.Context, j job, l *jobLease, todo []step) 
 	return nil
 }
 
-// trimEach takes steps one by one. It logs and leaves out a partition that fails, so that the others
-// are trimmed. It returns an error only if the connection is lost.
+// trimEach takes steps one by one. If a step fails, trimEach logs the error and continues with the
+// next partition. It returns an error only if the connection is lost.
 func (s *Sweeper) trimEach(ctx context.Context, j job, now []step) (again []step, err error) {
 	for i := range now {
 		more, err := s.trim(ctx, j, now[i:i+1])
@@ -185,7 +187,7 @@ func (s *Sweeper) trimEach(ctx context.Context, j job, now []step) (again []step
 		}
 		if err != nil {
 			s.metrics.failures.WithLabelValues(j.name).Inc()
-			s.log.Warn("a partition could not be swept; the sweep continued with the others", zap.String("job", j.name),
+			s.log.Warn("a partition could not be swept; the sweep continued with the other partitions", zap.String("job", j.name),
 				zap.Int64("partition_id", now[i].partition), zap.Error(err))
 			continue
 		}
@@ -194,8 +196,8 @@ func (s *Sweeper) trimEach(ctx context.Context, j job, now []step) (again []step
 	return again, nil
 }
 
-// nextBatchSize returns how many steps the next round trip takes, after n steps took the given time.
-// Steps that delete many messages share a round trip with few others.
+// nextBatchSize returns the number of steps for the next round trip, after n steps took the given
+// time. So steps that delete many messages share a round trip with few other steps.
 func nextBatchSize(n int, took time.Duration) int {
 	switch {
 	case took > targetRoundTrip:
@@ -209,7 +211,7 @@ func nextBatchSize(n int, took time.Duration) int {
 
 var sqlTrim = sql.Query("engine/sweep/trim")
 
-// trim takes steps in one round trip, each in a transaction of its own. It returns the steps that
+// trim takes steps in one round trip, each in a separate transaction. It returns the steps that
 // must continue.
 func (s *Sweeper) trim(ctx context.Context, j job, now []step) (again []step, err error) {
 	ctx, cancel := s.pool.Bounded(ctx)
@@ -233,7 +235,7 @@ func (s *Sweeper) trim(ctx context.Context, j job, now []step) (again []step, er
 	return again, nil
 }
 
-// queueTransaction adds a statement to b in a transaction of its own. When the results of b are
+// queueTransaction adds a statement to b in a separate transaction. When the results of b are
 // closed, read reads the row of the statement, and committed is called after its commit.
 func queueTransaction(b *pgx.Batch, read func(pgx.Row) error, committed func(), statement string, args ...any) {
 	b.Queue("BEGIN")
@@ -244,7 +246,7 @@ func queueTransaction(b *pgx.Batch, read func(pgx.Row) error, committed func(), 
 	})
 }
 
-// deletionRules are the rules in the order of stepResult.deleted, as the metrics name them.
+// deletionRules are the names of the rules in the metrics, in the order of stepResult.deleted.
 var deletionRules = [...]string{"retention", "completed", "evicted"}
 
 // stepResult is the result of one step.
@@ -254,20 +256,23 @@ type stepResult struct {
 	// deleted counts the deleted messages for each of deletionRules.
 	deleted [len(deletionRules)]int64
 	// unread counts deleted messages that a group had not consumed. expired counts expired messages
-	// that a cursor was moved past.
+	// that a cursor was moved past, once per cursor.
 	expired, unread int64
-	// skipped counts messages that stay and that a cursor was moved past.
+	// skipped counts messages that were not deleted, and that a cursor was moved past.
 	skipped int64
 	// more is set if the batch size ended the step.
 	more bool
-	// continueAbove is the value of step.above for the next step. NULL: no kept messages are left.
+	// continueAbove is the value of step.above for the next step. It is NULL if no kept messages
+	// are left to check.
 	continueAbove pgtype.Int8
-	// The partition becomes poppable for each of groups in the time of readyIn. nil: it does not.
+	// readyIn has, for each of groups, the time until the partition becomes ready. nil means that
+	// the partition does not become ready.
 	groups  []int64
 	readyIn []*postgres.Seconds
 }
 
-// record counts the result of a step and publishes what became poppable.
+// record counts the result of a step and publishes the partition for the groups for which it became
+// ready.
 func (s *Sweeper) record(done *stepResult) {
 	for i, rule := range deletionRules {
 		s.metrics.deleted.WithLabelValues(rule).Add(float64(done.deleted[i]))

@@ -30,8 +30,7 @@ func (h *Handlers) Ack(c echo.Context) error {
 	return h.answerAcks(c, []queue.AckItem{item.AckItem})
 }
 
-// AckBatch serves POST /api/v1/ack/batch. One consumer group is named for the
-// whole call.
+// AckBatch serves POST /api/v1/ack/batch. All acks of a call have the same consumer group.
 func (h *Handlers) AckBatch(c echo.Context) error {
 	body, err := h.Bodies.Read(c)
 	if err != nil {
@@ -90,8 +89,9 @@ func (l Limits) parseAckBatch(body []byte) ([]queue.AckItem, error) {
 type ackReader struct {
 	queue.AckItem
 	hasTransaction, hasPartition bool
-	// path names an operation of a transaction, whose optional fields must be strings.
-	// Elsewhere it is empty, and a field that is no string counts as not sent.
+	// path is the name of the operation of a transaction, for errors. In a transaction, the
+	// optional fields must be strings. For another ack, path is empty, and an optional field
+	// that is not a string counts as not sent.
 	path string
 }
 
@@ -101,8 +101,8 @@ func newAckReader(path string) *ackReader {
 
 func (a *ackReader) member(name string, value jsontext.Value) error {
 	text, isString := wire.Text(value)
-	// No stored message or group has a NUL in its name, so such a text matches
-	// nothing. Postgres would refuse it for all acks of a shared statement.
+	// A name with NUL matches no stored message and no group. ReplaceNUL makes the text
+	// acceptable to Postgres, which would otherwise refuse the shared statement of all acks.
 	text = wire.ReplaceNUL(text)
 	switch name {
 	case "transactionId":
@@ -145,7 +145,7 @@ func (a *ackReader) field(name string) string {
 	return a.path + "." + name
 }
 
-// checkPause refuses a pause that would have no effect.
+// checkPause returns an error if retryAfter would have no effect.
 func (a *ackReader) checkPause() error {
 	if a.RetryAfter != nil && a.Status != queue.AckFailed && a.Status != queue.AckRetry {
 		return queue.Invalidf("%s delays the next delivery: send it with the status failed or retry", a.field("retryAfter"))

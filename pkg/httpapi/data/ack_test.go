@@ -41,7 +41,7 @@ func TestParseAckBatchReadsAcks(t *testing.T) {
 		with(`,"leaseId":7`):         {item()},
 		with(`,"error":null`):        {item()},
 		with(`,"unknown":[{}]`):      {item()},
-		with(`,"consumerGroup":"g"`): {item()}, // only the call's group counts
+		with(`,"consumerGroup":"g"`): {item()}, // only the group of the call counts
 		with(`,"leaseId":"L","error":"boom"`): {item(func(i *queue.AckItem) {
 			i.LeaseID, i.Error = "L", "boom"
 		})},
@@ -91,7 +91,7 @@ func TestParseAckBatchNamesTheInvalidField(t *testing.T) {
 	}
 }
 
-func TestSingleAckHasTheSameRules(t *testing.T) {
+func TestSingleAcksHaveTheRulesOfBatches(t *testing.T) {
 	t.Parallel()
 	for body, want := range map[string]string{
 		`{}`:                    "transactionId is required",

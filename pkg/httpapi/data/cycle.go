@@ -19,13 +19,13 @@ type cycleBody struct {
 	keepLease               bool
 	items                   []queue.PushItem
 	ack                     *queue.AckItem
-	// count is how many messages the client acknowledges. It is in the answer only.
+	// count is the number of messages that the client acknowledges. Only the answer and the metrics use it.
 	count   int64
 	changes []queue.StateChange
 }
 
-// Cycle serves POST /streams/v1/cycle: the change of the state, the pushes and the ack are one
-// transaction. The answer to a cycle that was not applied is a 200 with success false.
+// Cycle serves POST /streams/v1/cycle. One transaction changes the state, pushes and acknowledges. If
+// the cycle was not applied, the answer is a 200 with success false.
 func (h *Handlers) Cycle(c echo.Context) error {
 	body, err := h.Bodies.Read(c)
 	if err != nil {
@@ -49,7 +49,8 @@ func (h *Handlers) Cycle(c echo.Context) error {
 		h.countCycle(read, tx, &result)
 	}
 	if result.Stale && read.ack != nil && read.ack.LeaseID != "" {
-		// The messages come again at once, with the state as it is now. If this fails they come when the lease expires.
+		// This ack makes the messages deliverable at once, so the client can repeat the cycle with the current state. If
+		// the ack fails, the messages are delivered again when the lease expires.
 		again := *read.ack
 		again.Status = queue.AckRetry
 		_, _ = h.Verbs.Ack(ctx, []queue.AckItem{again})
@@ -71,7 +72,7 @@ func (read *cycleBody) transaction(query queue.ID) *queue.Transaction {
 	return tx
 }
 
-// countCycle counts an applied cycle. Its ack stands for as many messages as the client says.
+// countCycle counts an applied cycle in the metrics. Its ack counts as read.count messages.
 func (h *Handlers) countCycle(read *cycleBody, tx *queue.Transaction, result *queue.TransactionResult) {
 	h.Meter.Transacted(tx, result)
 	if more := int(min(read.count, queue.MaxOperations)) - 1; read.ack != nil && more > 0 {
@@ -108,7 +109,7 @@ func (read *cycleBody) answer(result *queue.TransactionResult) []byte {
 	return append(b, "}}"...)
 }
 
-// parseCycle reads a body and checks all of it.
+// parseCycle reads and checks a body.
 func (l Limits) parseCycle(body []byte, read *cycleBody) error {
 	var lists [2]jsontext.Value
 	var ack jsontext.Value
@@ -158,7 +159,7 @@ func (l Limits) parseCycle(body []byte, read *cycleBody) error {
 	return read.acknowledgment(ack)
 }
 
-// lists reads state_ops and push_items. Nil is not sent.
+// lists reads state_ops and push_items. A nil list was not sent.
 func (read *cycleBody) lists(lists [2]jsontext.Value) error {
 	for i, into := range []func(path string, raw jsontext.Value) error{read.stateOp, read.pushItem} {
 		field := []string{"state_ops", "push_items"}[i]
@@ -167,7 +168,7 @@ func (read *cycleBody) lists(lists [2]jsontext.Value) error {
 		}
 		isArray, err := wire.Elements(lists[i], func(at int, element jsontext.Value) error {
 			if at >= queue.MaxOperations {
-				return queue.Invalidf("%s holds more than %d elements: make several cycles", field, queue.MaxOperations)
+				return queue.Invalidf("%s has more than %d elements: send several cycles", field, queue.MaxOperations)
 			}
 			return into(field+"["+strconv.Itoa(at)+"]", element)
 		})
@@ -235,7 +236,7 @@ func windowEnd(value jsontext.Value) (end *float64) {
 		return nil
 	})
 	if err != nil {
-		return nil // unreachable: the body was read before
+		return nil // unreachable, because the JSON of the body is valid
 	}
 	return end
 }
@@ -258,7 +259,7 @@ func (read *cycleBody) pushItem(path string, raw jsontext.Value) error {
 	return err
 }
 
-// acknowledgment reads the member ack. failed makes a dead letter too, as in Queen MQ.
+// acknowledgment reads the member ack. The status failed makes the message a dead letter, as in Queen MQ.
 func (read *cycleBody) acknowledgment(raw jsontext.Value) error {
 	if raw == nil {
 		return nil

@@ -39,7 +39,7 @@ func TestInvalidDelaysAreRefused(t *testing.T) {
 	t.Parallel()
 	const seconds = "items[1].delaySeconds must be a number between 0 and 31536000 (a year), not "
 	const instant = "items[1].visibleAt must be an instant as in RFC 3339, such as 2026-05-16T08:41:27.5Z, not "
-	const both = "items[1].delaySeconds and visibleAt say the same thing: send one of them"
+	const both = "items[1].delaySeconds and visibleAt are both set: send one of them"
 	for fields, want := range map[string]string{
 		`"delaySeconds":"5"`: seconds + `"5"`, `"delaySeconds":-0.1`: seconds + "-0.1", `"delaySeconds":true`: seconds + "true",
 		`"delaySeconds":31536001`: seconds + "31536001", `"delaySeconds":1e99`: seconds + "1e99", `"delaySeconds":[]`: seconds + "[]",
@@ -52,7 +52,7 @@ func TestInvalidDelaysAreRefused(t *testing.T) {
 		f := &apitest.Fakes{}
 		rec := apitest.Call(f, "POST", "/api/v1/push", `{"items":[{"queue":"q"},{"queue":"q",`+fields+`}]}`)
 		require.Equal(t, want, apitest.RequireError(t, rec, http.StatusBadRequest), fields)
-		require.False(t, f.Reached(), "nothing is stored")
+		require.False(t, f.Reached(), "the push must not reach the store")
 	}
 }
 

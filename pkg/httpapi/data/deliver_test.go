@@ -23,8 +23,8 @@ import (
 	"github.com/belfry-mq/belfry/test/apitest"
 )
 
-// writer is the connection of a client. Each write first calls onWrite. When the
-// client has the whole answer, it then calls onWhole. A flush returns flushing.
+// writer is the connection of a client. Each Write first calls onWrite. When the
+// answer is complete, Write calls onWhole. FlushError returns flushing.
 type writer struct {
 	httptest.ResponseRecorder
 	onWrite  func() error
@@ -55,12 +55,12 @@ func TestDeliveryThatCannotBeWrittenIsReleasedOnce(t *testing.T) {
 	s.Handler().ServeHTTP(w, httptest.NewRequest("GET", "/api/v1/pop/queue/orders", http.NoBody))
 	require.Equal(t, []queue.Delivery{apitest.OneMessage()}, f.Released)
 	require.Equal(t, 1, w.writes, "the server writes no second answer")
-	require.Equal(t, 1, logs.FilterMessageSnippet("a client left").FilterLevelExact(zap.DebugLevel).Len())
+	require.Equal(t, 1, logs.FilterMessageSnippet("a client disconnected").FilterLevelExact(zap.DebugLevel).Len())
 	require.Equal(t, 1, logs.Len(), "nothing else is logged")
 }
 
-// A large answer is written in parts, with the same text. A small one names its length. No client can
-// parse an answer whose last part is missing.
+// A large answer is written in parts, with the same text. A small answer has a Content-Length. No client can
+// parse an answer without its last part.
 func TestALargeAnswerIsWrittenInParts(t *testing.T) {
 	t.Parallel()
 	delivery := apitest.OneMessage()
@@ -126,8 +126,8 @@ func TestFailedPopReleasesNothing(t *testing.T) {
 	require.Empty(t, f.Released)
 }
 
-// leases is the store below a real dispatcher. It delivers once and records the
-// released leases.
+// leases is the store of a real dispatcher. It delivers once and records the released
+// leases.
 type leases struct {
 	delivery queue.Delivery
 	popped   func()
@@ -156,7 +156,6 @@ func (*leases) Claim(context.Context, []queue.Assignment) ([]queue.Delivery, err
 	return nil, errors.New("the first pop delivers")
 }
 
-// alone is a server without other instances.
 func (l *leases) Pop(context.Context, *queue.PopRequest) (queue.Delivery, error) {
 	l.popped()
 	return l.delivery, nil
@@ -167,8 +166,8 @@ func (l *leases) Release(_ context.Context, lease queue.ID) error {
 	return nil
 }
 
-// A lease is released exactly once, whether the handler or the dispatcher notices
-// that its client has disconnected. A delivery with autoAck has no lease.
+// If the client has disconnected, its lease is released exactly once, by the handler or
+// by the dispatcher. A delivery with autoAck has no lease.
 func TestLeaseIsReleasedOnceByHandlerOrDispatcher(t *testing.T) {
 	t.Parallel()
 	broken := errors.New("broken pipe")
@@ -180,17 +179,17 @@ func TestLeaseIsReleasedOnceByHandlerOrDispatcher(t *testing.T) {
 		releases      int
 		answerWritten bool
 	}{
-		"delivered":                        {leaves: "never", answerWritten: true},
-		"the client left during the pop":   {leaves: "pop", releases: 1},
-		"the client left during the write": {leaves: "write", releases: 1, answerWritten: true},
-		"the client has read it and left":  {leaves: "read", answerWritten: true},
-		"the write failed":                 {leaves: "never", writing: broken, releases: 1},
-		"the last of it was not sent":      {leaves: "never", flushing: broken, releases: 1, answerWritten: true},
-		"both":                             {leaves: "write", writing: broken, releases: 1},
-		"autoAck delivered":                {autoAck: true, leaves: "never", answerWritten: true},
-		"autoAck left during the pop":      {autoAck: true, leaves: "pop"},
-		"autoAck left during the write":    {autoAck: true, leaves: "write", answerWritten: true},
-		"autoAck and the write failed":     {autoAck: true, leaves: "never", writing: broken},
+		"delivered":                     {leaves: "never", answerWritten: true},
+		"disconnected during the pop":   {leaves: "pop", releases: 1},
+		"disconnected during the write": {leaves: "write", releases: 1, answerWritten: true},
+		"disconnected after the answer": {leaves: "read", answerWritten: true},
+		"the write failed":              {leaves: "never", writing: broken, releases: 1},
+		"the last part was not sent":    {leaves: "never", flushing: broken, releases: 1, answerWritten: true},
+		"both":                          {leaves: "write", writing: broken, releases: 1},
+		"autoAck delivered":             {autoAck: true, leaves: "never", answerWritten: true},
+		"autoAck, during the pop":       {autoAck: true, leaves: "pop"},
+		"autoAck, during the write":     {autoAck: true, leaves: "write", answerWritten: true},
+		"autoAck, the write failed":     {autoAck: true, leaves: "never", writing: broken},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

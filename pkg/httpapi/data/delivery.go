@@ -10,17 +10,18 @@ import (
 	"github.com/belfry-mq/belfry/pkg/queue"
 )
 
-// maxPart bounds the bytes that are written at once, except of a larger payload. An answer is in
-// memory once, because its parts are written as they are made. A smaller answer has one part and
-// names its length.
+// maxPart limits the size of a part of an answer. A larger payload is a part of its own. send writes
+// each part as soon as it is encoded, so that the answer is not in memory twice. An answer of one
+// part has a Content-Length.
 const maxPart = 64 << 10
 
-// send writes a delivery and returns an error when the client cannot have
-// received all of it. It looks for a disconnected client before the last byte:
+// send writes a delivery. It returns an error if the client certainly has not received
+// the whole answer. It checks whether the client has disconnected before it writes the
+// last byte:
 //
-//  1. Without the last byte no client can parse the answer.
-//  2. With the last byte a client may have read the answer and disconnected
-//     before send returns. Such a disconnect is no reason to release the lease.
+//  1. Without the last byte, no client can parse the answer.
+//  2. With the last byte, a client may read the answer and disconnect before send
+//     returns. Then the lease must not be released.
 func send(c echo.Context, d *queue.Delivery) error {
 	r := c.Response()
 	r.Header().Set(echo.HeaderContentType, echo.MIMEApplicationJSON)
@@ -45,7 +46,7 @@ func send(c echo.Context, d *queue.Delivery) error {
 	return http.NewResponseController(r.Writer).Flush() // echo's own Flush returns no error
 }
 
-// writeMessages writes the parts of an answer but the last one, which it returns without its end.
+// writeMessages writes all parts of an answer except the last part. It returns the last part without the closing brackets.
 func writeMessages(r *echo.Response, d *queue.Delivery) (last []byte, err error) {
 	size := 512
 	for i := range d.Messages {
@@ -83,7 +84,7 @@ func writeMessages(r *echo.Response, d *queue.Delivery) (last []byte, err error)
 	return b, nil
 }
 
-// appendHead appends what comes before the messages. The arguments lease and group are JSON.
+// appendHead appends the members before the messages. The arguments lease and group are JSON.
 func appendHead(b []byte, d *queue.Delivery, lease, group []byte) []byte {
 	first := d.Messages[0].Partition
 	b = wire.AppendString(b, `{"success":true,"queue":`, d.Queue)
@@ -97,8 +98,8 @@ func appendHead(b []byte, d *queue.Delivery, lease, group []byte) []byte {
 	return append(b, `,"messages":[`...)
 }
 
-// appendIDs appends the beginning of a message, up to its payload. Queen MQ has all members of a
-// message but attempt.
+// appendIDs appends the beginning of a message, up to its payload. Queen MQ has the same members of a
+// message, except attempt.
 func appendIDs(b []byte, m *queue.Message) []byte {
 	b = wire.AppendID(b, `{"id":`, m.ID)
 	b = wire.AppendString(b, `,"transactionId":`, m.TransactionID)
@@ -106,7 +107,7 @@ func appendIDs(b []byte, m *queue.Message) []byte {
 	return append(b, `,"data":`...)
 }
 
-// appendRest appends what follows the payload of a message. The arguments lease and group are JSON.
+// appendRest appends the members of a message after its payload. The arguments lease and group are JSON.
 func appendRest(b []byte, m *queue.Message, lease, group []byte) []byte {
 	b = wire.AppendStringOrNull(b, `,"producerSub":`, m.ProducerSub)
 	b = append(b, `,"createdAt":"`...)

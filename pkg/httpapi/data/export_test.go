@@ -16,12 +16,12 @@ const (
 	MaxWait       = maxWait
 )
 
-// defaultLimits leave room for one operation more than a transaction may have, so its own limit is reached first.
+// defaultLimits allow more operations than a transaction may have, so the limit of a transaction is reached first.
 var defaultLimits = Limits{Items: queue.MaxOperations + 1, Partitions: 10_000, Acks: queue.MaxOperations + 1}
 
 var ParseAckBatch = defaultLimits.parseAckBatch
 
-// ParsePush reads a body that is not strict.
+// ParsePush reads the body of a push without the parameter strict.
 func ParsePush(body []byte) ([]queue.PushItem, error) {
 	return defaultLimits.parsePush(body, &spelling{})
 }
@@ -36,7 +36,7 @@ func ParseTransaction(body []byte) (queue.Transaction, *string, error) {
 	return read.tx, read.unknownType, nil
 }
 
-// PopRequest reads the query of a pop.
+// PopRequest reads the parameters of a pop.
 func (h *Handlers) PopRequest(c echo.Context) (*queue.PopRequest, error) {
 	p := &wire.Params{Context: c}
 	req := h.popRequest(p)
@@ -46,7 +46,7 @@ func (h *Handlers) PopRequest(c echo.Context) (*queue.PopRequest, error) {
 	return req, nil
 }
 
-// FinishBeforeAKeepAlive finishes a stream. Then a keep-alive runs that had been due, and had waited for the end.
+// FinishBeforeAKeepAlive finishes a stream and then calls keepAlive, as a timer does that fired during finish.
 func FinishBeforeAKeepAlive() error {
 	s := &queueStream{ctx: context.Background(), sent: (&InFlight{}).stream()}
 	err := s.finish(streamEnd(wire.EndShutdown))

@@ -42,7 +42,7 @@ func FuzzParsePush(f *testing.F) {
 			require.LessOrEqual(t, utf8.RuneCountInString(items[i].TransactionID), queue.MaxTransactionIDRunes)
 			require.NotContains(t, items[i].TransactionID, "\x00")
 			require.True(t, json.Valid(items[i].Payload))
-			if string(items[i].Payload) != "null" { // what a missing payload is stored as
+			if string(items[i].Payload) != "null" { // a missing payload is stored as null
 				require.True(t, bytes.Contains(body, items[i].Payload), "%q is not in the body", items[i].Payload)
 			}
 		}

@@ -12,7 +12,7 @@ import (
 	"github.com/belfry-mq/belfry/pkg/queue"
 )
 
-// mayPush returns CodeForbidden if the grants of the principal do not allow one of the pushes.
+// mayPush returns CodeForbidden if the grants of the principal do not allow all of the pushes.
 func mayPush(ctx context.Context, items []queue.PushItem) error {
 	for i := range items {
 		if i > 0 && items[i].Queue == items[i-1].Queue {
@@ -25,41 +25,42 @@ func mayPush(ctx context.Context, items []queue.PushItem) error {
 	return nil
 }
 
-// hideAcks gives each acknowledgment of a partition that the grants of the principal do not allow the id of
-// no partition. So its answer is the one for a message that does not exist. Ids of what does not exist stay,
-// because a repeated transaction must be recognized.
+// hideAcks replaces the partition id of each acknowledgment that the grants of the principal do not allow by
+// a new id. So its answer is the same as for a message that does not exist. hideAcks does not replace the id
+// of a partition that does not exist, because the server must recognize a repeated transaction.
 func (h *Handlers) hideAcks(ctx context.Context, items []*queue.AckItem) error {
 	grants := identity.GrantsOf(ctx)
 	if grants == nil || len(items) == 0 {
 		return nil
 	}
-	ids := make([]queue.ID, len(items)) // the zero id is the id of no partition
+	ids := make([]queue.ID, len(items)) // no partition has the zero id
 	for i, item := range items {
 		if id, err := queue.ParseID(item.PartitionID); err == nil {
 			ids[i] = id
 		}
 	}
-	may := func(at int, name string) bool { return grants.MayConsume(name, items[at].Group) }
-	queues, err := h.Owners.QueuesOf(ctx, ids, may)
+	allowed := func(at int, name string) bool { return grants.MayConsume(name, items[at].Group) }
+	queues, err := h.Owners.QueuesOf(ctx, ids, allowed)
 	if err != nil {
 		return err
 	}
 	for i, item := range items {
-		if name, exists := queues[ids[i]]; exists && !may(i, name) {
+		if name, exists := queues[ids[i]]; exists && !allowed(i, name) {
 			item.PartitionID = queue.NewID().String()
 		}
 	}
 	return nil
 }
 
-// hideLeases returns the leases with a new id for each one that the grants of the principal do not allow.
-// So their answer is the one for a lease that does not exist. shown replaces the new ids in an answer.
+// hideLeases returns the ids of leases. It replaces each id that the grants of the principal do not allow by
+// a new id. So the answer is the same as for a lease that does not exist. shown replaces the new ids in an
+// answer by the original ids.
 func (h *Handlers) hideLeases(ctx context.Context, leases []string) (hidden []string, shown *strings.Replacer, err error) {
 	grants := identity.GrantsOf(ctx)
 	if grants == nil || len(leases) == 0 {
 		return leases, strings.NewReplacer(), nil
 	}
-	ids := make([]queue.ID, len(leases)) // the zero id is the id of no lease
+	ids := make([]queue.ID, len(leases)) // no lease has the zero id
 	for i, text := range leases {
 		if id, err := queue.ParseID(text); err == nil {
 			ids[i] = id
@@ -80,8 +81,8 @@ func (h *Handlers) hideLeases(ctx context.Context, leases []string) (hidden []st
 	return hidden, strings.NewReplacer(replacements...), nil
 }
 
-// mayPop returns CodeForbidden if the grants of the principal do not allow the pop. A pop by tags gets
-// only the queues that they allow.
+// mayPop returns CodeForbidden if the grants of the principal do not allow the pop. It limits a pop by tags
+// to the queues that the grants allow.
 func mayPop(ctx context.Context, req *queue.PopRequest) error {
 	grants := identity.GrantsOf(ctx)
 	switch {
@@ -93,7 +94,7 @@ func mayPop(ctx context.Context, req *queue.PopRequest) error {
 	patterns := grants.Consumable(req.Group)
 	if len(patterns) == 0 {
 		return &queue.Error{
-			Code: queue.CodeForbidden, Message: fmt.Sprintf("Insufficient permissions: the token has no grant to consume any queue as group %q", req.Group),
+			Code: queue.CodeForbidden, Message: fmt.Sprintf("Insufficient permissions: the token has no grant to consume any queue as group %q; the list consume of its claim belfry does not have it", req.Group),
 		}
 	}
 	req.Tags.Allowed = queue.JoinPatterns(patterns)

@@ -11,15 +11,15 @@ import (
 	"github.com/belfry-mq/belfry/pkg/queue"
 )
 
-// Verbs are the verbs that answer at once.
+// Verbs are the verbs that do not wait for messages.
 type Verbs interface {
 	Ack(ctx context.Context, items []queue.AckItem) ([]queue.AckResult, error)
 	Extend(ctx context.Context, lease queue.ID, d time.Duration) (time.Time, error)
 	Transact(ctx context.Context, tx *queue.Transaction) (queue.TransactionResult, error)
 }
 
-// Popper answers pops. A pop that waits blocks until a message arrives, its
-// wait ends or ctx ends.
+// Popper answers pops. Pop blocks until a message arrives, the wait of the request has
+// passed or ctx ends.
 type Popper interface {
 	Pop(ctx context.Context, req *queue.PopRequest) (*queue.Delivery, error)
 	Release(ctx context.Context, delivery *queue.Delivery)
@@ -30,10 +30,10 @@ type Pusher interface {
 	Push(ctx context.Context, items []queue.PushItem) ([]queue.PushResult, error)
 }
 
-// Meter counts messages after the answer of each verb.
+// Meter counts the messages of each verb.
 type Meter interface {
 	Pushed(items []queue.PushItem, results []queue.PushResult)
-	// Transacted counts an applied transaction.
+	// Transacted counts the operations of an applied transaction.
 	Transacted(tx *queue.Transaction, result *queue.TransactionResult)
 	Delivered(delivery *queue.Delivery)
 	// Empty counts a pop that is answered without a message.
@@ -58,10 +58,10 @@ type Handlers struct {
 	Defaults queue.Defaults
 	Bodies   wire.BodyReader
 	Limits   Limits
-	// InFlight are the messages of all streams. Streams are what they share.
+	// InFlight has the unacknowledged messages of all streams. Streams has the values that all streams share.
 	InFlight *InFlight
 	Streams  wire.Streams
-	// Holders are told who takes a lease.
+	// Holders remembers which sender took a lease.
 	Holders *wire.Holders
 	// Report counts and logs an error that ends a stream, and returns the text for the client.
 	Report func(c echo.Context, err error) string

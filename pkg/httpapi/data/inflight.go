@@ -8,11 +8,12 @@ import (
 	"github.com/belfry-mq/belfry/pkg/queue"
 )
 
-// InFlight knows the messages that streams have sent and that nobody has acknowledged. It is a Meter, so it
-// learns of the acknowledgments at this instance. It is safe for concurrent use. Its zero value is empty.
+// InFlight has the messages that streams have sent and that no consumer has acknowledged. Its methods
+// Acknowledged and Transacted get all acknowledgments at this instance. It is safe for concurrent use. Its
+// zero value is empty.
 //
-// A partition has at most one live lease of a group. So a later delivery of the partition ends the earlier
-// one, also at another stream.
+// A group has at most one live lease on a partition. So a delivery of a partition removes the messages of the
+// previous delivery, even from another stream.
 type InFlight struct {
 	mu         sync.Mutex
 	partitions map[flightKey]*flight
@@ -24,7 +25,7 @@ type flightKey struct {
 	partition queue.ID
 }
 
-// flight are the messages of one partition, in their order.
+// flight has the messages of one partition for one group, in order.
 type flight struct {
 	stream   *flightStream
 	position catalog.LeasePosition
@@ -36,13 +37,13 @@ type flightMessage struct {
 	seq         int64
 }
 
-// flightStream are the messages of one stream.
+// flightStream counts the messages of one stream.
 type flightStream struct {
 	all *InFlight
 	// all.mu guards unsettled and keys. keys and freed are nil before the first message.
 	unsettled int
 	keys      map[flightKey]struct{}
-	// freed has an element if unsettled has become smaller.
+	// freed is set when unsettled becomes smaller.
 	freed events.Signal
 }
 
@@ -50,7 +51,7 @@ func (f *InFlight) stream() *flightStream {
 	return &flightStream{all: f}
 }
 
-// add notes a delivery.
+// add adds the messages of a delivery.
 func (s *flightStream) add(d *queue.Delivery) {
 	f := s.all
 	f.mu.Lock()
@@ -83,7 +84,7 @@ func messagesOf(inFlight *flight) []flightMessage {
 	return inFlight.messages
 }
 
-// dropLocked ends the first n messages of a partition.
+// dropLocked removes the first n messages of a partition.
 func (f *InFlight) dropLocked(key flightKey, n int) {
 	inFlight := f.partitions[key]
 	if inFlight == nil {
@@ -100,14 +101,14 @@ func (f *InFlight) dropLocked(key flightKey, n int) {
 	}
 }
 
-// count returns how many messages nobody has acknowledged.
+// count returns the number of unacknowledged messages of the stream.
 func (s *flightStream) count() int {
 	s.all.mu.Lock()
 	defer s.all.mu.Unlock()
 	return s.unsettled
 }
 
-// leases returns the leases of these messages.
+// leases returns the leases of the unacknowledged messages of the stream.
 func (s *flightStream) leases() (ids []queue.ID) {
 	s.all.mu.Lock()
 	defer s.all.mu.Unlock()
@@ -121,7 +122,8 @@ func (s *flightStream) leases() (ids []queue.ID) {
 	return ids
 }
 
-// update ends the messages that are done, according to the database. positions has all live leases of the stream.
+// update removes the messages that the group has finished or whose lease has ended. positions has the last finished message of
+// each live lease of the stream.
 func (s *flightStream) update(positions map[catalog.LeasePosition]int64) {
 	f := s.all
 	f.mu.Lock()
@@ -137,14 +139,14 @@ func (s *flightStream) update(positions map[catalog.LeasePosition]int64) {
 	}
 }
 
-// end forgets the messages, and returns their leases.
+// end removes all messages of the stream, and returns their leases.
 func (s *flightStream) end() []queue.ID {
 	ids := s.leases()
 	s.update(nil)
 	return ids
 }
 
-// settled ends what one acknowledgment settled.
+// settled removes the messages that an acknowledgment settled.
 func (f *InFlight) settled(item *queue.AckItem, r *queue.AckResult) {
 	id, err := queue.ParseID(item.PartitionID)
 	if err != nil || !r.Success {
@@ -164,10 +166,10 @@ func (f *InFlight) settled(item *queue.AckItem, r *queue.AckResult) {
 	for i := range inFlight.messages {
 		switch {
 		case inFlight.messages[i].transaction != item.TransactionID:
-		case item.Status == queue.AckCompleted: // this one and all earlier ones
+		case item.Status == queue.AckCompleted: // this message and all earlier messages
 			f.dropLocked(key, i+1)
 			return
-		default: // this one: it moves to the front
+		default: // only this message: it moves to the front, and is removed there
 			m := inFlight.messages[i]
 			copy(inFlight.messages[1:i+1], inFlight.messages[:i])
 			inFlight.messages[0] = m
@@ -177,14 +179,14 @@ func (f *InFlight) settled(item *queue.AckItem, r *queue.AckResult) {
 	}
 }
 
-// Acknowledged forgets the messages that these acknowledgments settled.
+// Acknowledged removes the messages that these acknowledgments settled.
 func (f *InFlight) Acknowledged(items []queue.AckItem, results []queue.AckResult) {
 	for i := range results {
 		f.settled(&items[i], &results[i])
 	}
 }
 
-// Transacted forgets the messages that an applied transaction acknowledged.
+// Transacted removes the messages that an applied transaction acknowledged.
 func (f *InFlight) Transacted(tx *queue.Transaction, result *queue.TransactionResult) {
 	for i := range result.Operations {
 		if done := result.Operations[i].Ack; done != nil {

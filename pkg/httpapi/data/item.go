@@ -14,25 +14,25 @@ import (
 	"github.com/belfry-mq/belfry/pkg/queue"
 )
 
-// itemPlace is where a request has an item.
+// itemPlace says in which part of a request an item is.
 type itemPlace int
 
 const (
 	inPush itemPlace = iota
-	// inTransaction changes two rules: null counts as not sent, and data is another name of payload.
+	// inTransaction is an item of a transaction. There null counts as not sent, and data is another name of payload.
 	inTransaction
-	// inOperation is an item of a transaction that is the operation itself, so it has the members of an operation too.
+	// inOperation is an operation of a transaction that is an item too, so it also has the members of an operation.
 	inOperation
 )
 
 // itemReader reads one item of a push or of a transaction.
 type itemReader struct {
 	queue.PushItem
-	// path precedes the name of a field in an error: "items[0].".
+	// path is the text before the name of a field in an error, such as "items[0].".
 	path                            string
 	place                           itemPlace
 	hasQueue, sentQueue, hasPayload bool
-	// unknown are the first members that no item has.
+	// unknown has the first unknown members.
 	unknown              []unknownMember
 	bySeconds, byInstant bool
 }
@@ -93,7 +93,7 @@ func (r *itemReader) member(name string, value jsontext.Value) (err error) {
 		r.unknownMember(name)
 	}
 	if err == nil && r.bySeconds && r.byInstant {
-		err = queue.Invalidf("%sdelaySeconds and visibleAt say the same thing: send one of them", r.path)
+		err = queue.Invalidf("%sdelaySeconds and visibleAt are both set: send one of them", r.path)
 	}
 	return err
 }
@@ -106,7 +106,7 @@ func (r *itemReader) text(name string, value jsontext.Value) (string, error) {
 	return text, nil
 }
 
-// traceID reads the trace id; an empty text means that the item has none.
+// traceID reads the trace id. An empty text means that the item has no trace id.
 func (r *itemReader) traceID(value jsontext.Value) (queue.ID, error) {
 	text, err := r.text("traceId", value)
 	if err != nil || text == "" {
@@ -140,8 +140,8 @@ func (r *itemReader) check() error {
 	return nil
 }
 
-// delay reads how long after its push the message becomes visible. null counts as
-// not sent.
+// delay reads delaySeconds, the time from the push until the message becomes visible. null
+// counts as not sent.
 func (r *itemReader) delay(value jsontext.Value) (time.Duration, error) {
 	if value.Kind() == 'n' {
 		return 0, nil
@@ -149,7 +149,7 @@ func (r *itemReader) delay(value jsontext.Value) (time.Duration, error) {
 	return seconds(r.path+"delaySeconds", value)
 }
 
-// seconds reads a delay: a number of seconds, perhaps with a fraction.
+// seconds reads a delay. It is a number of seconds, and may have a fraction.
 func seconds(field string, value jsontext.Value) (time.Duration, error) {
 	n, err := math.NaN(), error(nil)
 	if value.Kind() == '0' {
@@ -161,7 +161,7 @@ func seconds(field string, value jsontext.Value) (time.Duration, error) {
 	return time.Duration(n * float64(time.Second)), nil
 }
 
-// instant reads the instant at which the message becomes visible. null counts as
+// instant reads visibleAt, the instant at which the message becomes visible. null counts as
 // not sent.
 func (r *itemReader) instant(value jsontext.Value) (time.Time, error) {
 	if value.Kind() == 'n' {

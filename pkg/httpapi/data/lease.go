@@ -10,15 +10,14 @@ import (
 	"github.com/belfry-mq/belfry/pkg/queue"
 )
 
-// extendDefault is the extension of a request that names none, and extendMax
-// the longest one.
+// extendDefault is the extension if the request has no seconds. extendMax is the longest extension.
 const (
 	extendDefault = 60 * time.Second
 	extendMax     = 7 * 24 * time.Hour
 )
 
-// Extend serves POST /api/v1/lease/:leaseId/extend. The answer for a lease that
-// does not exist (404) or has expired (409) has the members of a success.
+// Extend serves POST /api/v1/lease/:leaseId/extend. The answers 404 (the lease does not exist)
+// and 409 (the lease has expired) have the same members as a success.
 func (h *Handlers) Extend(p *wire.Params) (any, error) {
 	extension := extendDefault
 	err := h.Bodies.ReadObject(p, func(name string, value jsontext.Value) error {

@@ -46,7 +46,7 @@ func TestExtendReportsAnEndedLease(t *testing.T) {
 		require.JSONEq(t, `{"leaseId":"`+apitest.IDOne.String()+`","success":false,"error":"`+coded.Message+`",
 			"expiresAt":null,"newExpiresAt":null}`, rec.Body.String())
 	}
-	// A text that is not a UUID is no lease. The store is not called.
+	// A text that is not a UUID cannot be the id of a lease. The handler does not call the store.
 	rec := apitest.Call(&apitest.Fakes{}, "POST", "/api/v1/lease/mine/extend", `{}`)
 	require.Equal(t, 404, rec.Code)
 	require.JSONEq(t, `{"leaseId":"mine","success":false,"error":"Lease not found","expiresAt":null,"newExpiresAt":null}`, rec.Body.String())

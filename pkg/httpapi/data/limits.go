@@ -2,17 +2,17 @@ package data
 
 import "github.com/belfry-mq/belfry/pkg/queue"
 
-// Limits bound what one call may contain.
+// Limits limits the content of one call.
 type Limits struct {
-	// Items is http.max_items: the items of a push, and the pushed items of a transaction.
+	// Items is http.max_items, the maximum number of pushed items of a call or transaction.
 	Items int
-	// Partitions is http.max_partitions: the distinct partitions of these items.
+	// Partitions is http.max_partitions, the maximum number of distinct partitions of the pushed items.
 	Partitions int
-	// Acks is http.max_acks: the acks of a call or of a transaction.
+	// Acks is http.max_acks, the maximum number of acks of a call or transaction.
 	Acks int
 }
 
-// checkItems refuses a call that pushes n items, if they are too many.
+// checkItems returns an error if n pushed items are too many.
 func (l Limits) checkItems(n int) error {
 	if n > l.Items {
 		return queue.Invalidf("the call pushes more than %d items (http.max_items): send several calls", l.Items)
@@ -20,7 +20,7 @@ func (l Limits) checkItems(n int) error {
 	return nil
 }
 
-// checkAcks refuses a call with n acks, if they are too many.
+// checkAcks returns an error if n acks are too many.
 func (l Limits) checkAcks(n int) error {
 	if n > l.Acks {
 		return queue.Invalidf("the call has more than %d acks (http.max_acks): send several calls", l.Acks)
@@ -28,7 +28,7 @@ func (l Limits) checkAcks(n int) error {
 	return nil
 }
 
-// checkPartitions refuses items of too many distinct partitions.
+// checkPartitions returns an error if the items have too many distinct partitions.
 func (l Limits) checkPartitions(items []queue.PushItem) error {
 	if len(items) <= l.Partitions {
 		return nil
@@ -44,7 +44,7 @@ func (l Limits) checkPartitions(items []queue.PushItem) error {
 	return nil
 }
 
-// checkTransaction refuses a transaction that exceeds one of the limits.
+// checkTransaction returns an error if a transaction exceeds one of the limits.
 func (l Limits) checkTransaction(operations []queue.Operation) error {
 	var items []queue.PushItem
 	for _, operation := range operations {

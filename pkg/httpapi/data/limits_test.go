@@ -11,7 +11,7 @@ import (
 	"github.com/belfry-mq/belfry/test/apitest"
 )
 
-// list returns n elements, each made from its number.
+// list returns n elements. element is the format of an element with its number.
 func list(n int, element string) string {
 	all := make([]string, n)
 	for i := range all {
@@ -20,7 +20,7 @@ func list(n int, element string) string {
 	return strings.Join(all, ",")
 }
 
-// A call may contain as much as the limits say. One more is a 400 that names the limit and its key.
+// A call that exceeds a limit by one gets a 400 with the limit and its key.
 func TestCallAboveALimitIsRefused(t *testing.T) {
 	t.Parallel()
 	for _, test := range []struct {
@@ -43,7 +43,7 @@ func TestCallAboveALimitIsRefused(t *testing.T) {
 				continue
 			}
 			require.Contains(t, apitest.RequireError(t, rec, 400), test.want)
-			require.False(t, f.Reached(), "nothing is stored")
+			require.False(t, f.Reached(), "the call must not reach the store")
 		}
 	}
 }

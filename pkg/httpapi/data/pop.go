@@ -13,14 +13,14 @@ import (
 	"github.com/belfry-mq/belfry/pkg/queue"
 )
 
-// Limits of one pop. A larger value counts as the limit.
+// The limits of one pop. A larger value counts as the limit.
 const (
 	maxBatch      = 10_000
 	maxPartitions = 200
 	maxWait       = 10 * time.Minute
 )
 
-// PopQueue serves GET /api/v1/pop/queue/:queue: any partition.
+// PopQueue serves GET /api/v1/pop/queue/:queue. It pops from any partition.
 func (h *Handlers) PopQueue(c echo.Context) error {
 	p := &wire.Params{Context: c}
 	req := h.popRequest(p)
@@ -44,7 +44,7 @@ func (h *Handlers) PopPartition(c echo.Context) error {
 	return h.pop(p, req)
 }
 
-// PopTagged serves GET /api/v1/pop?namespace=&task=: all queues with these tags.
+// PopTagged serves GET /api/v1/pop?namespace=&task=. It pops from any queue with these tags.
 func (h *Handlers) PopTagged(c echo.Context) error {
 	p := &wire.Params{Context: c}
 	req := h.popRequest(p)
@@ -56,8 +56,7 @@ func (h *Handlers) PopTagged(c echo.Context) error {
 	return h.pop(p, req)
 }
 
-// pop answers with the messages. It releases the lease when the answer cannot
-// be written.
+// pop pops and writes the answer. If it cannot write the answer, it releases the lease.
 func (h *Handlers) pop(c *wire.Params, req *queue.PopRequest) error {
 	if c.Err != nil {
 		return c.Err
@@ -66,7 +65,7 @@ func (h *Handlers) pop(c *wire.Params, req *queue.PopRequest) error {
 		return err
 	}
 	req.Memory = wire.Memory(c)
-	if req.Memory.AnswerBytesLeft() == 0 { // before the group is registered
+	if req.Memory.AnswerBytesLeft() == 0 { // a refused pop must not register its group
 		return queue.MemoryFull()
 	}
 	delivery, err := h.Popper.Pop(c.Request().Context(), req)
@@ -86,7 +85,7 @@ func (h *Handlers) pop(c *wire.Params, req *queue.PopRequest) error {
 	return nil
 }
 
-// popRequest reads the query. An unknown or unreadable value counts as its
+// popRequest reads the parameters of a pop. A value that cannot be read counts as its
 // default; see docs/compatibility.md#pop.
 func (h *Handlers) popRequest(p *wire.Params) *queue.PopRequest {
 	query := p.QueryParams()
@@ -111,15 +110,15 @@ func (h *Handlers) popRequest(p *wire.Params) *queue.PopRequest {
 	return req
 }
 
-// subscription returns where a new group starts. from has precedence over mode.
-// An unreadable instant is an error: to start at the first message instead
-// would deliver messages that the consumer excluded.
-func subscription(mode, from string) (queue.Subscription, error) {
+// subscription returns where a new group starts. start, the parameter subscriptionFrom, has
+// precedence over mode. If start is not a valid instant, subscription returns an error. A start at
+// the first message instead would deliver messages that the consumer wants to exclude.
+func subscription(mode, start string) (queue.Subscription, error) {
 	switch {
-	case strings.EqualFold(from, "now"):
+	case strings.EqualFold(start, "now"):
 		return queue.Subscription{Mode: queue.SubscribeNew}, nil
-	case from != "":
-		at, err := wire.Timestamp("subscriptionFrom", from, `"now" or `)
+	case start != "":
+		at, err := wire.Timestamp("subscriptionFrom", start, `"now" or `)
 		return queue.Subscription{Mode: queue.SubscribeFrom, From: at}, err
 	case mode == "new":
 		return queue.Subscription{Mode: queue.SubscribeNew}, nil

@@ -16,7 +16,7 @@ import (
 	"github.com/belfry-mq/belfry/test/apitest"
 )
 
-// readQuery reads the query of a pop.
+// readQuery reads the parameters of a pop.
 func readQuery(defaults queue.Defaults, query string) (*queue.PopRequest, error) {
 	r := httptest.NewRequest("GET", "/api/v1/pop/queue/q", http.NoBody)
 	r.URL.RawQuery = query
@@ -200,8 +200,8 @@ func TestBatchOfZeroFromOnePartitionIsEmpty(t *testing.T) {
 	require.Equal(t, 1, f.Popped[0].Batch, "a pop from any partition has a batch of one")
 }
 
-// The body of a pop has the members of Queen MQ. The payload is sent byte for byte, instants in UTC with
-// microseconds, and absent values as null. Partition and lease of the first message are repeated outside.
+// The answer of a pop has the members of Queen MQ. The payload has the bytes of the push, instants are in UTC with
+// microseconds, and absent values are null. The answer repeats the partition and the lease of the first message.
 func TestPopResponseBody(t *testing.T) {
 	t.Parallel()
 	at := time.Date(2026, 5, 16, 10, 41, 27, 123456789, time.FixedZone("", 7200))
@@ -237,9 +237,9 @@ func TestAutoAckHasNoLease(t *testing.T) {
 	require.Equal(t, 2, strings.Count(rec.Body.String(), `"leaseId":""`), rec.Body)
 }
 
-// An unreadable subscriptionFrom is an error. A start at the first message instead would deliver
-// messages that the consumer excluded.
-func TestUnreadableSubscriptionIsRefused(t *testing.T) {
+// An invalid subscriptionFrom is an error. A start at the first message instead would deliver messages
+// that the consumer wants to exclude.
+func TestInvalidSubscriptionFromIsRefused(t *testing.T) {
 	t.Parallel()
 	for _, from := range []string{"yesterday", "1747384887", "garbage", "2026-13-45", "now-ish"} {
 		_, err := readQuery(queue.DefaultDefaults(), "subscriptionMode=new&subscriptionFrom="+from)

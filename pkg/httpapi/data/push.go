@@ -50,7 +50,7 @@ func (h *Handlers) Push(c echo.Context) error {
 	return wire.Answer(c, http.StatusCreated, append(out, ']'))
 }
 
-// parsePush reads the body of a push and checks all items.
+// parsePush reads the body of a push and checks its items.
 func (l Limits) parsePush(body []byte, read *spelling) (items []queue.PushItem, err error) {
 	isArray, err := wire.List(body, "items", func() { items, read.warnings = nil, nil }, func(at int, element jsontext.Value) error {
 		if err := l.checkItems(at + 1); err != nil {
@@ -82,7 +82,7 @@ func appendPushResult(b []byte, index int, item *queue.PushItem, r *queue.PushRe
 	return append(appendWarnings(b, warnings), '}')
 }
 
-// appendStored appends the rest of a result of the database.
+// appendStored appends the remaining members of the result of a stored item.
 func appendStored(b []byte, item *queue.PushItem, r *queue.PushResult) []byte {
 	status := "queued"
 	if r.Duplicate {
@@ -98,7 +98,7 @@ func appendStored(b []byte, item *queue.PushItem, r *queue.PushResult) []byte {
 	return wire.AppendString(b, `,"queueName":`, item.Queue)
 }
 
-// appendBuffered appends the rest of a result of the spool, which has no ids of the database.
+// appendBuffered appends the remaining members of the result of an item in the spool. It has no message id.
 func appendBuffered(b []byte, item *queue.PushItem, r *queue.PushResult) []byte {
 	b = wire.AppendString(b, `,"status":`, "buffered")
 	b = wire.AppendString(b, `,"transaction_id":`, r.TransactionID)

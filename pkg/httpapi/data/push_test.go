@@ -34,11 +34,11 @@ func TestParsePushReadsItems(t *testing.T) {
 			{Queue: "q", Partition: "Default", Payload: raw(`"x"`)},
 			{Queue: "r", Partition: "Default", Payload: raw("[1, 2]")},
 		},
-		// Members that a push does not have are ignored.
+		// Unknown members are ignored.
 		`{"items":[{"queue":"q","producerSub":"me","namespace":7,"task":[],"visibleat":"2030-01-01"}]}`: {
 			{Queue: "q", Partition: "Default", Payload: raw("null")},
 		},
-		// Of a name that occurs twice, the last value counts.
+		// If a name occurs twice, the last value counts.
 		`{"items":5,"items":[{"queue":"a","queue":"b","payload":1,"payload":2}]}`: {
 			{Queue: "b", Partition: "Default", Payload: raw("2")},
 		},
@@ -92,8 +92,8 @@ func TestParsePushNamesTheInvalidField(t *testing.T) {
 	require.Equal(t, longest, items[0].TransactionID)
 }
 
-// An unknown member that resembles a known one is answered with a warning, and refused when the request is strict. Other
-// unknown members change no answer that is not strict.
+// If an unknown member resembles a known member, the answer has a warning. For other unknown members it has none. With the
+// parameter strict, every unknown member is an error.
 func TestAMisspelledMemberIsReported(t *testing.T) {
 	t.Parallel()
 	f := &apitest.Fakes{Push: func(items []queue.PushItem) ([]queue.PushResult, error) {
@@ -160,7 +160,7 @@ func TestEachPushedItemHasItsAnswer(t *testing.T) {
 
 func TestEmptyPushStoresNothing(t *testing.T) {
 	t.Parallel()
-	f := apitest.Failing(errors.New("must not be asked"))
+	f := apitest.Failing(errors.New("the store must not be called"))
 	rec := apitest.Call(f, "POST", "/api/v1/push", `{"items":[]}`)
 	require.Equal(t, http.StatusCreated, rec.Code)
 	require.Equal(t, "[]", rec.Body.String())
@@ -181,5 +181,5 @@ func TestOneInvalidItemRefusesThePush(t *testing.T) {
 	}
 	body.WriteString(`{"queue":"q"}]}trailing`)
 	apitest.RequireError(t, apitest.Call(f, "POST", "/api/v1/push", body.String()), http.StatusBadRequest)
-	require.False(t, f.Reached(), "text after the object refuses the push")
+	require.False(t, f.Reached(), "a push with text after the object must not reach the store")
 }

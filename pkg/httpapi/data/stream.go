@@ -14,10 +14,10 @@ import (
 	"github.com/belfry-mq/belfry/pkg/queue"
 )
 
-// streamGroup begins the name of the consumer group of a query. The id of the query follows.
+// streamGroup is the beginning of the name of a query's consumer group. The id of the query follows it.
 const streamGroup = "streams."
 
-// Streams keeps queries and reads their state.
+// Streams stores queries of stream clients and reads their state.
 type Streams interface {
 	Register(ctx context.Context, q stream.Query, reset bool) (stream.Registered, error)
 	// Source returns the source queue of a query.
@@ -25,8 +25,8 @@ type Streams interface {
 	State(ctx context.Context, id, partition queue.ID, f stream.StateFilter) ([]stream.Entry, error)
 }
 
-// RegisterQuery serves POST /streams/v1/queries. A query whose hash has changed is a 409, unless the
-// request has reset.
+// RegisterQuery serves POST /streams/v1/queries. If the hash of the query has changed, the answer is a
+// 409, unless the request has reset.
 func (h *Handlers) RegisterQuery(p *wire.Params) (any, error) {
 	var q stream.Query
 	var reset bool
@@ -69,7 +69,7 @@ func (h *Handlers) RegisterQuery(p *wire.Params) (any, error) {
 	}, err
 }
 
-// streamText reads a name, or a text of the same length.
+// streamText reads a text to which the rules of a name apply.
 func streamText(field string, value jsontext.Value) (string, error) {
 	text, ok := wire.Text(value)
 	if !ok {
@@ -101,7 +101,7 @@ func (h *Handlers) StreamState(p *wire.Params) (any, error) {
 			var isArray bool
 			isArray, err = wire.Elements(value, func(at int, element jsontext.Value) error {
 				if at >= queue.MaxOperations {
-					return queue.Invalidf("keys holds more than %d keys: ask several times", queue.MaxOperations)
+					return queue.Invalidf("keys has more than %d keys: send several requests", queue.MaxOperations)
 				}
 				key, err := stateKey("keys", element)
 				filter.Keys = append(filter.Keys, key)
@@ -124,7 +124,7 @@ func (h *Handlers) StreamState(p *wire.Params) (any, error) {
 	id, allowed, err := h.findQuery(p.Ctx(), query, partition)
 	var found []stream.Entry
 	if err == nil && allowed {
-		place, _ := queue.ParseID(partition) // the zero id is no partition
+		place, _ := queue.ParseID(partition) // no partition has the zero id
 		found, err = h.Queries.State(p.Ctx(), id, place, filter)
 	}
 	return api.StreamState{Success: true, Rows: wire.Each(found, func(e *stream.Entry) api.StateEntry {
@@ -132,8 +132,9 @@ func (h *Handlers) StreamState(p *wire.Params) (any, error) {
 	})}, err
 }
 
-// findQuery returns the id of a query. allowed is false if the text is not an id. With grants, it is also
-// false unless the query and the partition exist and the grants allow both of their queues.
+// findQuery returns the id of a query. allowed is false if the text is not an id. If the principal has
+// grants, allowed is also false if the query or the partition does not exist, or if the grants do not allow
+// both queues.
 func (h *Handlers) findQuery(ctx context.Context, text, partition string) (id queue.ID, allowed bool, err error) {
 	id, err = queue.ParseID(text)
 	if err != nil {
@@ -147,9 +148,9 @@ func (h *Handlers) findQuery(ctx context.Context, text, partition string) (id qu
 	if err != nil {
 		return id, false, err
 	}
-	place, _ := queue.ParseID(partition) // the zero id is no partition
-	may := func(_ int, name string) bool { return grants.MayConsume(name, streamGroup+id.String()) }
-	queues, err := h.Owners.QueuesOf(ctx, []queue.ID{place}, may)
+	place, _ := queue.ParseID(partition) // no partition has the zero id
+	mayConsume := func(_ int, name string) bool { return grants.MayConsume(name, streamGroup+id.String()) }
+	queues, err := h.Owners.QueuesOf(ctx, []queue.ID{place}, mayConsume)
 	name, exists := queues[place]
-	return id, found && exists && may(0, source) && may(0, name), err
+	return id, found && exists && mayConsume(0, source) && mayConsume(0, name), err
 }

@@ -18,23 +18,23 @@ import (
 const (
 	// maxInFlightDefault and maxInFlight are the default and the largest value of max_in_flight.
 	maxInFlightDefault, maxInFlight = 100, 10_000
-	// firstWait is the wait of the first pop of a stream. That pop comes before the answer begins, so a
-	// stream that is refused gets a status like a long poll.
+	// firstWait is the wait of the first pop of a stream. The answer begins only after the first pop, so a
+	// refused stream gets an error status, like a refused long poll.
 	firstWait = time.Millisecond
-	// firstCheck is how long a full stream waits until it asks the database which messages are done. The
-	// next waits are twice as long, up to maxCheck.
+	// firstCheck is how long a full stream waits before it asks the database which messages are finished.
+	// Each further wait is twice as long, up to maxCheck.
 	firstCheck, maxCheck = time.Second, 15 * time.Second
 )
 
-// errLeft ends a stream whose client has left.
-var errLeft = errors.New("the client of the stream left")
+// errLeft means that the client of a stream has disconnected.
+var errLeft = errors.New("the client of the stream disconnected")
 
 // streamEnd ends a stream for one of the reasons of package wire.
 type streamEnd string
 
 func (e streamEnd) Error() string { return "the stream ends: " + string(e) }
 
-// queueStream is a stream of messages. The goroutine of its handler delivers, and a timer sends keep-alives.
+// queueStream is a stream of messages. The goroutine of its handler sends messages, and a timer sends keep-alives.
 type queueStream struct {
 	*Handlers
 	c      *wire.Params
@@ -43,25 +43,26 @@ type queueStream struct {
 	sent   *flightStream
 	ends   time.Time
 	next   *queue.PopRequest     // the current or the next pop
-	memory *inflight.Reservation // of its messages
+	memory *inflight.Reservation // the memory for the messages of next
 
-	// ctx is that of the request. net/http ends it when the client leaves, or a write fails.
+	// ctx is the context of the request. net/http ends it when the client disconnects or a write fails.
 	ctx context.Context
-	// writing guards the stream, which is nil until the answer begins.
+	// writing guards stream and finished. stream is nil until the answer begins.
 	writing sync.Mutex
 	stream  *wire.EventStream
 	beat    *time.Timer
-	// finished: the handler returns, and nobody may write any more.
+	// finished means that the handler returns. After that, keepAlive must not write.
 	finished bool
 }
 
-// StreamQueue serves GET /api/v1/sse/queue/:queue. Queen MQ does not have it. It pops in a loop, with the
-// waits of a long poll. An acknowledgment frees a place for one more message.
+// StreamQueue serves GET /api/v1/sse/queue/:queue. Queen MQ does not have this route. StreamQueue pops in a
+// loop, and waits like a long poll. It sends at most max_in_flight messages that are not acknowledged.
 //
-// When the client leaves, its leases are released. When the server ends the stream they are kept, because
-// the client has the messages and acknowledges them at another server.
+// When the client disconnects, StreamQueue releases the leases. When the server ends the stream, it keeps the
+// leases, because the client has the messages and can acknowledge them at another server.
 //
-// Its frame is small, and it calls the dispatcher itself: thousands of streams wait there. See package dispatch.
+// StreamQueue calls the dispatcher directly and has a small stack frame, because thousands of streams may wait
+// in the dispatcher. See package dispatch.
 func (h *Handlers) StreamQueue(c echo.Context) error {
 	s, err := h.newQueueStream(&wire.Params{Context: c})
 	if err != nil {
@@ -88,7 +89,7 @@ func (h *Handlers) newQueueStream(p *wire.Params) (*queueStream, error) {
 	s.batch = s.next.Batch
 	s.most = wire.Clamp(1, wire.LeadingInt(p.QueryParam("max_in_flight"), maxInFlightDefault), maxInFlight)
 	if s.next.AutoAck {
-		p.Check(queue.Invalidf("autoAck is set: a stream delivers with leases; acknowledge with POST /api/v1/ack"))
+		p.Check(queue.Invalidf("autoAck is not possible for a stream: remove it, and acknowledge with POST /api/v1/ack"))
 	}
 	if p.Err != nil {
 		return nil, p.Err
@@ -97,7 +98,7 @@ func (h *Handlers) newQueueStream(p *wire.Params) (*queueStream, error) {
 	return s, mayPop(p.Ctx(), s.next)
 }
 
-// finish ends the stream. why is not nil.
+// finish ends the stream. why is the reason, and is not nil.
 func (s *queueStream) finish(why error) error {
 	if s.beat != nil {
 		s.beat.Stop()
@@ -119,7 +120,7 @@ func (s *queueStream) finish(why error) error {
 	}
 }
 
-// prepare sets the request of the next pop, and reserves memory for its messages.
+// prepare creates the request of the next pop, and reserves memory for its messages.
 func (s *queueStream) prepare() error {
 	s.memory = wire.Memory(s.c).Another()
 	if s.memory.AnswerBytesLeft() == 0 {
@@ -136,7 +137,7 @@ func (s *queueStream) prepare() error {
 	return nil
 }
 
-// deliver sends what a pop got, and waits until the stream has a place for more.
+// deliver sends the delivery of a pop. If the stream then has max_in_flight messages, it waits for an acknowledgment.
 func (s *queueStream) deliver(delivery *queue.Delivery, err error) error {
 	if err := s.sendDelivery(delivery, err); err != nil || s.sent.count() < s.most {
 		return err
@@ -147,18 +148,18 @@ func (s *queueStream) deliver(delivery *queue.Delivery, err error) error {
 func (s *queueStream) sendDelivery(delivery *queue.Delivery, err error) error {
 	defer s.memory.End()
 	switch {
-	case err != nil && s.ctx.Err() != nil: // the pop has released what it claimed
+	case err != nil && s.ctx.Err() != nil: // the pop has released the messages that it claimed
 		return errLeft
 	case errors.Is(err, queue.ErrJoining):
-		delivery = &queue.Delivery{} // the next pop goes on
+		delivery = &queue.Delivery{} // the group still joins the queue; the loop pops again
 	case err != nil:
 		return err
 	case s.stream == nil && delivery.Displaced:
-		return &queue.Error{Code: queue.CodeOverloaded, RetryAfter: time.Second, Message: "another request was admitted instead; send the request again"}
+		return &queue.Error{Code: queue.CodeOverloaded, RetryAfter: time.Second, Message: "the server gave the place of this request to another request; send the request again"}
 	}
 	s.writing.Lock()
 	defer s.writing.Unlock()
-	if err := identity.Valid(s.ctx); err != nil { // perhaps a keep-alive took long
+	if err := identity.Valid(s.ctx); err != nil { // the rights may have ended while keepAlive held the lock
 		s.Popper.Release(s.ctx, delivery)
 		return err
 	}
@@ -176,7 +177,7 @@ func (s *queueStream) sendDelivery(delivery *queue.Delivery, err error) error {
 	return s.send(delivery)
 }
 
-// keepAlive runs after a time without messages. If it fails, net/http ends ctx.
+// keepAlive sends a comment after wire.KeepAlive without messages. If the write fails, net/http ends ctx.
 func (s *queueStream) keepAlive() {
 	s.writing.Lock()
 	defer s.writing.Unlock()
@@ -185,7 +186,7 @@ func (s *queueStream) keepAlive() {
 	}
 }
 
-// send sends messages. A stream that is over sends them too: they are leased to it.
+// send sends the messages of a delivery, even if the stream must end afterwards, because they are leased to its client.
 func (s *queueStream) send(d *queue.Delivery) error {
 	lease, group := wire.AppendID(nil, "", d.LeaseID), wire.AppendString(nil, "", d.Group)
 	for i := range d.Messages {
@@ -200,7 +201,7 @@ func (s *queueStream) send(d *queue.Delivery) error {
 	return s.over()
 }
 
-// over returns why the stream must end, or nil.
+// over returns the reason why the stream must end, or nil.
 func (s *queueStream) over() error {
 	select {
 	case <-s.ctx.Done():
@@ -215,8 +216,8 @@ func (s *queueStream) over() error {
 	return identity.Valid(s.ctx)
 }
 
-// waitForPlace blocks while max_in_flight messages are not acknowledged. Acknowledgments at this instance
-// free places at once. For those elsewhere, and for leases that end, it asks the database.
+// waitForPlace blocks while max_in_flight messages are not acknowledged. It notices acknowledgments at this
+// instance at once. To notice acknowledgments at other instances and ended leases, it asks the database.
 func (s *queueStream) waitForPlace() error {
 	check := firstCheck
 	timer, end := time.NewTimer(check), time.NewTimer(time.Until(s.ends))
@@ -236,14 +237,14 @@ func (s *queueStream) waitForPlace() error {
 		case <-timer.C:
 			check = min(2*check, maxCheck)
 			timer.Reset(check)
-			if positions, err := s.Owners.InFlight(s.ctx, s.sent.leases()); err == nil { // else at the next check
+			if positions, err := s.Owners.InFlight(s.ctx, s.sent.leases()); err == nil { // after an error, the next check asks again
 				s.sent.update(positions)
 			}
 		}
 	}
 }
 
-// close sends the last event.
+// close sends the event closing. why is the reason for the end of the stream.
 func (s *queueStream) close(why error) error {
 	last := api.StreamEnd{Reason: wire.EndError}
 	var end streamEnd

@@ -22,7 +22,7 @@ import (
 	"github.com/belfry-mq/belfry/test/apitest"
 )
 
-// answer is a response that a test reads while it is written.
+// answer is a response that a test reads while the handler writes it.
 type answer struct {
 	mu sync.Mutex
 	httptest.ResponseRecorder
@@ -55,7 +55,7 @@ type streaming struct {
 	*answer
 	server *httpapi.Server
 	fakes  *apitest.Fakes
-	// messages are what the next pops deliver, and pops are the requests.
+	// messages has the messages for the next pops. pops has the requests so far.
 	mu       sync.Mutex
 	messages []queue.Message
 	arrived  chan struct{}
@@ -75,7 +75,7 @@ func partitionOf(id string) *queue.Partition {
 	return &queue.Partition{ID: queue.ID{id[0]}, Key: int64(id[0]), Queue: "q", Name: id[:1]}
 }
 
-// auth knows one token, which may be revoked.
+// auth accepts one token. The test revokes it by closing revoked.
 type auth struct{ revoked chan struct{} }
 
 func (a auth) Verify(context.Context, string) (*identity.Principal, error) {
@@ -93,7 +93,7 @@ func (auth) Skips(string) bool { return false }
 
 func (a auth) NextRevocation() <-chan struct{} { return a.revoked }
 
-// openStream starts a stream. A pop delivers the next messages of one partition, up to its batch, with a lease of its own.
+// openStream starts a stream. Each pop delivers the next messages of one partition, up to its batch, with a new lease.
 func openStream(query string) *streaming {
 	s := &streaming{answer: &answer{ResponseRecorder: *httptest.NewRecorder()}, auth: auth{make(chan struct{})}, arrived: make(chan struct{}, 1), ended: make(chan struct{})}
 	s.fakes = &apitest.Fakes{Streaming: true, Pop: func(ctx context.Context, req *queue.PopRequest) (queue.Delivery, error) {
@@ -147,7 +147,7 @@ func openStream(query string) *streaming {
 	return s
 }
 
-// push makes messages poppable: the second letter of an id is its place in the partition.
+// push adds messages for the next pops. The first letter of an id is the partition, and the second letter is the position in it.
 func (s *streaming) push(ids ...string) {
 	s.mu.Lock()
 	for _, id := range ids {
@@ -158,7 +158,7 @@ func (s *streaming) push(ids ...string) {
 	synctest.Wait()
 }
 
-// ids returns the transaction ids that came.
+// ids returns the transaction ids that the stream has sent since the last call.
 func (s *streaming) ids() (ids []string) {
 	for _, part := range strings.Split(s.take(), `"transactionId":"`)[1:] {
 		id, _, _ := strings.Cut(part, `"`)
@@ -207,8 +207,8 @@ func TestAStreamDeliversMessagesAsEvents(t *testing.T) {
 	})
 }
 
-// At most max_in_flight messages are out. Acknowledgments of each kind free their places.
-func TestAcknowledgmentsFreePlaces(t *testing.T) {
+// At most max_in_flight messages are unacknowledged. After an acknowledgment of any status, the stream sends another message.
+func TestAcknowledgmentsLetTheStreamContinue(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		s := openStream("consumerGroup=g&batch=9&max_in_flight=3")
@@ -216,7 +216,7 @@ func TestAcknowledgmentsFreePlaces(t *testing.T) {
 		require.Equal(t, []string{"1a", "1b", "1c"}, s.ids())
 		s.ack("9x", "completed", queue.AckResult{Success: true, Resolved: true})
 		s.ack("1b", "completed", queue.AckResult{Resolved: true})
-		require.Empty(t, s.ids(), "neither settled a message")
+		require.Empty(t, s.ids(), "neither acknowledgment settled a message")
 		s.ack("1b", "completed", queue.AckResult{Success: true, Resolved: true})
 		require.Equal(t, []string{"2a", "3a"}, s.ids(), "1b includes 1a")
 		s.ack("2a", "dlq", queue.AckResult{Success: true, Resolved: true, DeadLettered: true})
@@ -233,8 +233,8 @@ func TestAcknowledgmentsFreePlaces(t *testing.T) {
 	})
 }
 
-// A full stream asks the database which messages are done elsewhere, and rarely.
-func TestAFullStreamLooksForAcknowledgmentsElsewhere(t *testing.T) {
+// A full stream asks the database rarely which messages consumers have acknowledged at other instances.
+func TestAFullStreamNoticesAcknowledgmentsAtOtherInstances(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		s := openStream("consumerGroup=g&batch=9&max_in_flight=3")
@@ -242,7 +242,7 @@ func TestAFullStreamLooksForAcknowledgmentsElsewhere(t *testing.T) {
 		s.fakes.PositionsOf = func(leases []queue.ID) map[catalog.LeasePosition]int64 {
 			checks.Add(1)
 			if done.Load() < 0 {
-				return nil // they have ended
+				return nil // the leases have ended
 			}
 			found := map[catalog.LeasePosition]int64{}
 			for _, lease := range leases {
@@ -253,13 +253,13 @@ func TestAFullStreamLooksForAcknowledgmentsElsewhere(t *testing.T) {
 			return found
 		}
 		<-time.After(time.Hour)
-		require.Zero(t, checks.Load(), "the stream is not full")
+		require.Zero(t, checks.Load(), "a stream that is not full does not ask the database")
 		s.push("1a", "1b", "1c", "2a", "3a", "4a")
 		s.take()
 		<-time.After(time.Minute)
 		require.Empty(t, s.ids())
 		require.InDelta(t, 6, checks.Load(), 1)
-		done.Store(2) // of the partition 1
+		done.Store(2) // the last finished message of the partition 1
 		<-time.After(15 * time.Second)
 		require.Equal(t, []string{"2a", "3a"}, s.ids())
 		done.Store(-1)
@@ -270,15 +270,15 @@ func TestAFullStreamLooksForAcknowledgmentsElsewhere(t *testing.T) {
 	})
 }
 
-// When the client goes, its leases are released. When the server ends the stream, they are kept.
-func TestLeasesAreReleasedWhenTheClientGoes(t *testing.T) {
+// When the client disconnects, its leases are released. When the server ends the stream, the leases are kept.
+func TestLeasesAreReleasedWhenTheClientDisconnects(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {
 		end      func(s *streaming)
 		released int
 		last     string
 	}{
-		"the client goes": {func(s *streaming) { s.leave() }, 2, ""},
+		"the client disconnects": {func(s *streaming) { s.leave() }, 2, ""},
 		"the client stops reading": {func(s *streaming) {
 			s.answer.mu.Lock()
 			s.broken = true
@@ -287,7 +287,7 @@ func TestLeasesAreReleasedWhenTheClientGoes(t *testing.T) {
 		}, 3, ""},
 		"the server stops": {func(s *streaming) {
 			s.server.EndStreams()
-			s.stopped.Store(true) // the dispatcher ends the wait
+			s.stopped.Store(true) // the fake dispatcher ends the wait
 			s.push()
 		}, 0, "event: closing\ndata: {\"reason\":\"shutdown\"}\n\n"},
 		"the token is revoked": {func(s *streaming) { close(s.auth.revoked) }, 0, "event: closing\ndata: {\"reason\":\"unauthorized\"}\n\n"},
@@ -300,12 +300,12 @@ func TestLeasesAreReleasedWhenTheClientGoes(t *testing.T) {
 			s.delivering = func() { close(s.auth.revoked) }
 			s.push("9z")
 		}, 1, "event: closing\ndata: {\"reason\":\"unauthorized\"}\n\n"},
-		"the time is over": {func(*streaming) { <-time.After(time.Minute) }, 0, "event: closing\ndata: {\"reason\":\"timeout\"}\n\n"},
+		"the timeout passes": {func(*streaming) { <-time.After(time.Minute) }, 0, "event: closing\ndata: {\"reason\":\"timeout\"}\n\n"},
 		"the database fails": {func(s *streaming) {
 			s.failing.Store(true)
 			s.push()
 		}, 0, "event: closing\ndata: {\"reason\":\"error\",\"error\":\"the database is away\"}\n\n"},
-		"the stream may not wait any more": {func(s *streaming) {
+		"the dispatcher refuses to wait": {func(s *streaming) {
 			s.refused.Store(true)
 			s.push()
 		}, 0, "event: closing\ndata: {\"reason\":\"overloaded\",\"retryAfter\":2,\"error\":\"too many\"}\n\n"},
@@ -332,8 +332,8 @@ func TestLeasesAreReleasedWhenTheClientGoes(t *testing.T) {
 	}
 }
 
-// A stream that is refused is answered like a long poll.
-func TestARefusedStreamHasAStatus(t *testing.T) {
+// A refused stream gets an error status, like a refused long poll.
+func TestARefusedStreamHasAnErrorStatus(t *testing.T) {
 	t.Parallel()
 	refused := &apitest.Fakes{Streaming: true, Pop: func(context.Context, *queue.PopRequest) (queue.Delivery, error) {
 		return queue.Delivery{}, &queue.Error{Code: queue.CodeOverloaded, Message: "too many", RetryAfter: time.Second}
@@ -350,8 +350,8 @@ func TestARefusedStreamHasAStatus(t *testing.T) {
 	apitest.RequireError(t, apitest.Call(&apitest.Fakes{}, "GET", "/api/v1/sse/queue/q?autoAck=true", ""), http.StatusBadRequest)
 }
 
-// The server uses the response of a finished handler for another request. A keep-alive that comes too late must not
-// write to it: it would have no stream here.
+// The server reuses the response of a finished handler for another request. So a keep-alive that runs after the end of the
+// stream must not write.
 func TestNothingIsWrittenAfterTheEndOfAStream(t *testing.T) {
 	t.Parallel()
 	require.NotPanics(t, func() { require.Error(t, data.FinishBeforeAKeepAlive()) })

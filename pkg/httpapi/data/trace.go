@@ -15,7 +15,7 @@ import (
 	"github.com/belfry-mq/belfry/pkg/queue"
 )
 
-// maxTraceNames is how many names one trace may have.
+// maxTraceNames is the maximum number of names of a trace.
 const maxTraceNames = 50
 
 // traceReader reads the body of a trace.

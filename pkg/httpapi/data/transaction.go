@@ -12,13 +12,13 @@ import (
 	"github.com/belfry-mq/belfry/pkg/queue"
 )
 
-// notApplied is the error of an operation that did not cause the failure of its
+// notApplied is the error of each operation that did not cause the failure of its
 // transaction.
 const notApplied = "Not applied: another part of the transaction failed"
 
-// Transaction serves POST /api/v1/transaction. The answer to a transaction that
-// was not applied is a 200 with success false. Clients of Queen MQ read the
-// failure there, and they do not repeat such a request by themselves.
+// Transaction serves POST /api/v1/transaction. If the transaction was not applied, the
+// answer is a 200 with success false. Clients of Queen MQ expect the failure in this
+// form, and do not repeat the request.
 func (h *Handlers) Transaction(c echo.Context) error {
 	body, err := h.Bodies.Read(c)
 	if err != nil {
@@ -42,7 +42,7 @@ func (h *Handlers) Transaction(c echo.Context) error {
 	return wire.Answer(c, http.StatusOK, appendTransaction(make([]byte, 0, 256*len(result.Operations)), read, &result))
 }
 
-// transact applies a transaction for the principal of the request.
+// transact applies a transaction with the grants of the principal of the request.
 func (h *Handlers) transact(ctx context.Context, tx *queue.Transaction) (queue.TransactionResult, error) {
 	subject := identity.Subject(ctx)
 	var acks []*queue.AckItem
@@ -69,8 +69,7 @@ func (h *Handlers) transact(ctx context.Context, tx *queue.Transaction) (queue.T
 	return result, err
 }
 
-// appendTransaction writes the answer. A push that was not applied has no
-// message id.
+// appendTransaction appends the answer. A push that was not applied has no message id.
 func appendTransaction(b []byte, read *transactionBody, result *queue.TransactionResult) []byte {
 	b = wire.AppendID(b, `{"transactionId":`, queue.NewID())
 	b = wire.AppendBool(b, `,"success":`, result.Applied)

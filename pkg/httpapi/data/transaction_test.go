@@ -108,20 +108,20 @@ func TestParseTransactionNamesTheInvalidField(t *testing.T) {
 		`{"operations":[` + acked + `}],"requiredLeases":"l"}`:                                                    "requiredLeases must be an array of the leaseIds of pops",
 		`{"operations":[` + acked + `}],"requiredLeases":["l",7]}`:                                                "requiredLeases[1] must be a string, the leaseId of a pop",
 		operations(`{"type":"merge"},{"type":"push","queue":null}`):                                               "operations[1].queue must be a string",
-		`{"operations":[` + acked + `}],"requiredLeases":[` + strings.Repeat(`"",`, queue.MaxOperations) + `""]}`: "requiredLeases holds more than 100000 leases: name each once",
+		`{"operations":[` + acked + `}],"requiredLeases":[` + strings.Repeat(`"",`, queue.MaxOperations) + `""]}`: "requiredLeases has more than 100000 leases: send each lease only once",
 	} {
 		_, _, err := data.ParseTransaction([]byte(body))
 		apitest.RequireInvalid(t, err)
 		require.EqualError(t, err, want, "%.200s", body)
 		f := &apitest.Fakes{}
 		require.Equal(t, want, apitest.RequireError(t, apitest.Call(f, "POST", transactionPath, body), http.StatusBadRequest))
-		require.False(t, f.Reached(), "a refused request reaches no room")
+		require.False(t, f.Reached(), "a refused request must not reach the store")
 	}
 	most := strings.Repeat(acked+"},", queue.MaxOperations-1) + acked + "}"
 	_, _, err := data.ParseTransaction([]byte(operations(most)))
 	require.NoError(t, err)
 	_, _, err = data.ParseTransaction([]byte(operations(most + "," + acked + "}")))
-	require.EqualError(t, err, "operations holds more than 100000 operations (each pushed item is one): send several transactions")
+	require.EqualError(t, err, "operations has more than 100000 operations (each pushed item counts as an operation): send several transactions")
 }
 
 // tx sends a body, requires a 200 and returns the answer without its transactionId.
@@ -196,8 +196,8 @@ func TestOnlyAppliedTransactionsAreCounted(t *testing.T) {
 	require.Contains(t, text, `belfry_ack_messages_total{result="refused"} 0`)
 }
 
-// An item of a transaction or of a cycle with a misspelled member gets the warnings of a push, and strict refuses it too. An
-// answer without warnings has no such member.
+// An item of a transaction or a cycle with a misspelled member gets the same warnings as in a push. With the parameter strict it
+// is an error. An answer without warnings has no member warnings.
 func TestAMisspelledMemberIsReportedInATransactionAndACycle(t *testing.T) {
 	t.Parallel()
 	f := &apitest.Fakes{Transact: func(tx *queue.Transaction) (queue.TransactionResult, error) {
@@ -218,7 +218,7 @@ func TestAMisspelledMemberIsReportedInATransactionAndACycle(t *testing.T) {
 	type answer struct{ Warnings []string }
 	for _, is := range []struct {
 		path, body, member, near string
-		at                       int // in the answer
+		at                       int // the index of the item in the answer
 	}{
 		{transactionPath, operations(first + `{"type":"push","items":[{"queue":"q","data":1},{"queue":"q","delay":1}]}`), "operations[2].items[1].delay", "delaySeconds", 2},
 		{transactionPath, operations(first + `{"type":"push","items":null,"queue":"q","transaction_id":"t"}`), "operations[2].transaction_id", "transactionId", 1},
@@ -247,7 +247,7 @@ func TestAMisspelledMemberIsReportedInATransactionAndACycle(t *testing.T) {
 		}
 		rec = apitest.Call(f, "POST", is.path+"?strict=true", is.body)
 		require.Equal(t, http.StatusBadRequest, rec.Code, is.body)
-		require.Contains(t, rec.Body.String(), is.member+" is unknown, and the request is strict")
+		require.Contains(t, rec.Body.String(), is.member+" is unknown, and the parameter strict is set")
 	}
 	for path, body := range map[string]string{transactionPath: oneTransaction, cyclePath: cycle(`{"queue":"q","data":1,"traceId":null}`)} {
 		rec := apitest.Call(f, "POST", path+"?strict=true", body)
@@ -255,7 +255,7 @@ func TestAMisspelledMemberIsReportedInATransactionAndACycle(t *testing.T) {
 		require.NotContains(t, rec.Body.String(), "warnings")
 	}
 	rec := apitest.Call(f, "POST", transactionPath+"?strict=true", operations(`{"type":"push","queue":"q","payload":1}`))
-	require.Equal(t, http.StatusOK, rec.Code, "type is a member of the operation")
+	require.Equal(t, http.StatusOK, rec.Code, "type is a known member of an operation")
 	for want, body := range map[string]string{
 		`operations[0].queue is missing; did you mean \"queue\" for \"queu\"?`:           operations(`{"type":"push","queu":"q","payload":1}`),
 		`operations[1].items[0].queue is missing; did you mean \"queue\" for \"Queue\"?`: operations(`{"type":"push","items":[]},{"type":"push","items":[{"Queue":"q"}]}`),

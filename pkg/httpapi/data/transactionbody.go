@@ -18,12 +18,12 @@ const (
 type transactionBody struct {
 	spelling
 	tx queue.Transaction
-	// unknownType is the first operation type that Belfry does not know, or nil.
+	// unknownType is the first unknown operation type, or nil.
 	unknownType *string
 }
 
-// parseTransaction reads a body and checks all of it. An unknown operation type
-// is no error here: the answer reports it as a transaction that was not applied.
+// parseTransaction reads and checks a body. It returns no error for an unknown operation
+// type, because the answer reports such a transaction as not applied.
 func (l Limits) parseTransaction(body []byte, names spelling) (*transactionBody, error) {
 	read := &transactionBody{spelling: names}
 	var isArray, hasOperations bool
@@ -54,8 +54,8 @@ func (l Limits) parseTransaction(body []byte, names spelling) (*transactionBody,
 	return read, nil
 }
 
-// parseLeases reads requiredLeases. null counts as no leases, and a null element
-// as an empty lease id.
+// parseLeases reads requiredLeases. null counts as no leases. A null element counts as an
+// empty lease id.
 func parseLeases(value jsontext.Value) ([]string, error) {
 	if value.Kind() == 'n' {
 		return nil, nil
@@ -67,7 +67,7 @@ func parseLeases(value jsontext.Value) ([]string, error) {
 			return queue.Invalidf("requiredLeases[%d] must be a string, the leaseId of a pop", at)
 		}
 		if at >= queue.MaxOperations {
-			return queue.Invalidf("requiredLeases holds more than %d leases: name each once", queue.MaxOperations)
+			return queue.Invalidf("requiredLeases has more than %d leases: send each lease only once", queue.MaxOperations)
 		}
 		leases = append(leases, lease)
 		return nil
@@ -78,7 +78,7 @@ func parseLeases(value jsontext.Value) ([]string, error) {
 	return leases, err
 }
 
-// operation reads one element of operations. path names it in errors.
+// operation reads one element of operations. path is its name in errors.
 func (read *transactionBody) operation(path string, raw jsontext.Value) error {
 	var kind string
 	var hasKind, flat bool
@@ -88,7 +88,7 @@ func (read *transactionBody) operation(path string, raw jsontext.Value) error {
 		case "type":
 			kind, hasKind = wire.Text(value)
 		case "queue":
-			flat = true // the push is one item itself
+			flat = true // the operation itself is the item
 		case "items":
 			if items = value.Clone(); value.Kind() == 'n' {
 				items = nil
@@ -156,7 +156,7 @@ func (read *transactionBody) ack(path string, raw jsontext.Value) error {
 
 func (read *transactionBody) add(op queue.Operation) error {
 	if len(read.tx.Operations) == queue.MaxOperations {
-		return queue.Invalidf("operations holds more than %d operations (each pushed item is one): send several transactions", queue.MaxOperations)
+		return queue.Invalidf("operations has more than %d operations (each pushed item counts as an operation): send several transactions", queue.MaxOperations)
 	}
 	read.tx.Operations = append(read.tx.Operations, op)
 	return nil

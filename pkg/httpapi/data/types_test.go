@@ -16,8 +16,9 @@ import (
 	"github.com/belfry-mq/belfry/test/apitest"
 )
 
-// The answers to push, pop, ack and transaction are encoded by hand, because it is faster. They are what their types say.
-func TestAnswersAreWhatTheirTypesSay(t *testing.T) {
+// The answers to push, pop, ack and transaction are encoded without reflection, because that is faster. They must have the
+// members of their types.
+func TestAnswersHaveTheMembersOfTheirTypes(t *testing.T) {
 	t.Parallel()
 	at := time.Date(2026, 5, 16, 8, 41, 27, 123_000_000, time.UTC)
 	partition := &queue.Partition{ID: apitest.IDOne, Name: "customer-7"}
@@ -66,13 +67,13 @@ func TestAnswersAreWhatTheirTypesSay(t *testing.T) {
 	apitest.RequireType[api.Error](t, apitest.Call(f, http.MethodPost, "/api/v1/push", "{}").Body.Bytes())
 }
 
-// outcome is what a parser returns.
+// outcome is the result of a parser.
 type outcome struct {
 	value any
 	err   error
 }
 
-// The documented members of a request are those that its parser reads.
+// The parser of a request reads exactly the members of its type.
 func TestParsersReadTheMembersOfTheTypes(t *testing.T) {
 	t.Parallel()
 	ack := api.Ack{
@@ -110,7 +111,7 @@ func TestParsersReadTheMembersOfTheTypes(t *testing.T) {
 	apitest.RequireReads(t, extend, api.Extend{Seconds: 7})
 }
 
-// within returns JSON between two texts.
+// within returns the part of body between two texts.
 func within(before string, body []byte, after string) []byte {
 	return []byte(strings.Join([]string{before, string(body), after}, ""))
 }

@@ -16,28 +16,28 @@ import (
 var itemMembers = []string{"queue", "partition", "payload", "transactionId", "traceId", "delaySeconds", "visibleAt"}
 
 const (
-	// maxUnknown is how many unknown members of one item are kept.
+	// maxUnknown is the maximum number of unknown members of one item that are kept.
 	maxUnknown = 3
-	// fewEdits is the largest edit distance between a misspelled member and the member that is meant.
+	// fewEdits is the largest edit distance between a misspelled member and the suggested member.
 	fewEdits = 2
-	// fewLetters is the length of the shortest member that counts as a misspelled one.
+	// fewLetters is the minimum length of an unknown member for which the server suggests a known member.
 	fewLetters = 4
 )
 
-// spelling reads the pushed items of a request, and looks for members that no item has.
+// spelling reads the pushed items of a request, and finds unknown members.
 type spelling struct {
-	// strict refuses such a member.
+	// strict means that an unknown member is an error.
 	strict bool
-	// warnings has those of each item that has some, by its place in the answer.
+	// warnings maps the index of an item in the answer to the warnings of the item.
 	warnings map[int][]string
 }
 
-// spellingOf returns the spelling of a request: ?strict=true or 1 makes it strict.
+// spellingOf returns the spelling for a request. ?strict=true or ?strict=1 makes it strict.
 func spellingOf(c echo.Context) spelling {
 	return spelling{strict: wire.IsTrue(c.QueryParam("strict"))}
 }
 
-// item reads and checks the item in raw, whose answer is number at. path names the item in errors.
+// item reads and checks the item in raw. at is the index of the item in the answer. path is its name in errors.
 func (s *spelling) item(at int, path string, raw jsontext.Value, place itemPlace) (queue.PushItem, error) {
 	r, err := readItem(path, raw, place)
 	if err == nil && s.strict {
@@ -52,7 +52,7 @@ func (s *spelling) item(at int, path string, raw jsontext.Value, place itemPlace
 	return r.PushItem, err
 }
 
-// appendWarnings appends the member warnings. Without any it appends nothing.
+// appendWarnings appends the member warnings, unless the list is empty.
 func appendWarnings(b []byte, warnings []string) []byte {
 	before := `,"warnings":[`
 	for _, warning := range warnings {
@@ -65,7 +65,7 @@ func appendWarnings(b []byte, warnings []string) []byte {
 	return b
 }
 
-// unknownMember is a member of an item that no item has. near is the member that is probably meant, or "".
+// unknownMember is an unknown member of an item. near is the known member that the client probably meant, or "".
 type unknownMember struct{ name, near string }
 
 func (r *itemReader) unknownMember(name string) {
@@ -74,12 +74,12 @@ func (r *itemReader) unknownMember(name string) {
 	}
 }
 
-// nearMember returns the member of an item whose name resembles name: it is spelled almost like it, or begins with it.
-// Without one it returns "".
+// nearMember returns the known member whose name begins with name, or differs from it by at most fewEdits. Otherwise it
+// returns "".
 func nearMember(name string) string {
 	plain := strings.ToLower(strings.NewReplacer("_", "", "-", "").Replace(wire.Clip(name)))
 	if plain == "data" {
-		return "payload" // as a transaction calls it
+		return "payload" // in a transaction, data is another name of payload
 	}
 	if len(plain) < fewLetters {
 		return ""
@@ -117,9 +117,9 @@ func (r *itemReader) refuseUnknown() error {
 	}
 	u := r.unknown[0]
 	if u.near == "" {
-		return queue.Invalidf("%s%s is unknown, and the request is strict: remove it", r.path, wire.Clip(u.name))
+		return queue.Invalidf("%s%s is unknown, and the parameter strict is set: remove the member", r.path, wire.Clip(u.name))
 	}
-	return queue.Invalidf("%s%s is unknown, and the request is strict; did you mean %s?", r.path, wire.Clip(u.name), u.near)
+	return queue.Invalidf("%s%s is unknown, and the parameter strict is set; did you mean %s?", r.path, wire.Clip(u.name), u.near)
 }
 
 // warnings lists the unknown members that resemble a member of an item.

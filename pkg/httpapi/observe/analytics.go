@@ -36,19 +36,21 @@ func (h *Handlers) WorkerMetrics(p *wire.Params) (any, error) {
 		pending += queues[i].Counts.Pending
 	}
 	points, dbErrors := workerPoints(&q, sums, processes)
-	all := SumOf(sums)
+	all := history.Sum(sums)
 	return api.WorkerMetrics{
 		HistorySpan: q.Span(), PointCount: int64(len(points)), TimeSeries: points,
 		Workers: wire.Each(processes, worker), Queues: queueLags(found, percentile),
 		Summary: api.WorkerSummary{
-			TotalPushMessages: all.PushMessages, TotalPopMessages: all.PopMessages, TotalAckMessages: all.AckSuccess + all.AckFailed,
+			TotalPushMessages: all.PushMessages, TotalPopMessages: all.PopMessages, TotalAckMessages: all.Acked(),
 			TotalPushRequests: all.PushRequests, TotalPopRequests: all.PopRequests, TotalAckRequests: all.AckRequests,
 			TotalDBErrors: dbErrors, TotalAckFailed: all.AckFailed, TotalDLQ: all.DeadLetters, PendingMessages: pending,
+			TotalAckRetried: all.AckRetried, TotalAckRefused: all.AckRefused,
 		},
 	}, err
 }
 
-// queueBuckets returns what happened to queues, and their lags: of each bucket, or of all together.
+// queueBuckets returns the counts of the queues in each bucket, and the percentiles of their lags. If each is true, the
+// percentiles are per bucket. Otherwise they are for all buckets together.
 func (h *Handlers) queueBuckets(p *wire.Params, q *wire.HistoryQuery, each bool) ([]history.Bucket, map[history.At]history.Percentiles, error) {
 	found, err := h.History.Queues(p.Ctx(), q.Range, q.Filter)
 	if err != nil {
@@ -58,31 +60,35 @@ func (h *Handlers) queueBuckets(p *wire.Params, q *wire.HistoryQuery, each bool)
 	return found, percentile, err
 }
 
+// worker describes a process. Its last row stands for the minute after its instant, which may not have ended.
 func worker(one *Process) api.Worker {
-	last := one.Last()
+	last, now := one.Last(), time.Now().UTC()
+	seen := last.LastAt.Add(time.Minute)
+	if seen.After(now) {
+		seen = now
+	}
 	return api.Worker{
-		Hostname: one.Hostname, WorkerID: one.PID, DBConnections: int64(last.PoolSize[3]), MessagesProcessed: one.Popped, LastSeen: last.LastAt,
+		Hostname: one.Hostname, WorkerID: one.PID, DBConnections: int64(last.PoolSize[3]), MessagesProcessed: one.Popped, LastSeen: seen,
 	}
 }
 
-// workerPoints are the points of all buckets, the newest first, and the errors of all.
+// workerPoints returns the points of all buckets, the newest first, and the number of database errors in all buckets.
 func workerPoints(q *wire.HistoryQuery, found []history.Bucket, processes []Process) (points []api.WorkerPoint, dbErrors int64) {
 	points = Points(q, found, processes, func(at time.Time, c *history.Counts, t *Totals) api.WorkerPoint {
 		dbErrors += t.DBErrors
-		acked := c.AckSuccess + c.AckFailed
 		return api.WorkerPoint{
-			Timestamp: wire.BucketTime(at), PushMessages: c.PushMessages, PopMessages: c.PopMessages, AckMessages: acked,
+			Timestamp: wire.BucketTime(at), PushMessages: c.PushMessages, PopMessages: c.PopMessages, AckMessages: c.Acked(),
 			PushRequests: c.PushRequests, PopRequests: c.PopRequests, AckRequests: c.AckRequests,
 			JobsDone:      c.PushRequests + c.PopRequests + c.AckRequests + c.Transactions,
-			PushPerSecond: q.PerSecond(c.PushMessages), PopPerSecond: q.PerSecond(c.PopMessages), AckPerSecond: q.PerSecond(acked),
+			PushPerSecond: q.PerSecond(at, c.PushMessages), PopPerSecond: q.PerSecond(at, c.PopMessages), AckPerSecond: q.PerSecond(at, c.Acked()),
 			DBConnections: int64(t.PoolSize), AvgLagMs: wire.AverageLag(c), MaxLagMs: wire.MaxLag(c), LagCount: c.LagCount,
-			DBErrors: t.DBErrors, AckSuccess: c.AckSuccess, AckFailed: c.AckFailed, DLQCount: c.DeadLetters,
+			DBErrors: t.DBErrors, Acknowledged: wire.Acknowledged(c),
 		}
 	})
 	return points, dbErrors
 }
 
-// queueLags are the lags of each queue over all buckets, the queue with the most messages first.
+// queueLags returns the lags of each queue over all buckets. The queue that delivered the most messages comes first.
 func queueLags(found []history.Bucket, percentile map[history.At]history.Percentiles) []api.QueueDelays {
 	sums, names := map[string]*history.Counts{}, []string{}
 	for i := range found {
@@ -99,12 +105,12 @@ func queueLags(found []history.Bucket, percentile map[history.At]history.Percent
 		c := sums[*name]
 		return api.QueueDelays{
 			QueueName: *name, PushCount: c.PushMessages, PopCount: c.PopMessages, AvgLagMs: wire.AverageLag(c), MaxLagMs: wire.MaxLag(c),
-			Percentiles: wire.Percentiles(percentile[history.At{Queue: *name}]),
+			Percentiles: wire.Percentiles(percentile[history.At{Queue: *name}]), Acknowledged: wire.Acknowledged(c),
 		}
 	})
 }
 
-// QueueLag serves GET /api/v1/analytics/queue-lag: the buckets in which a queue delivered messages.
+// QueueLag serves GET /api/v1/analytics/queue-lag. It lists the buckets in which a queue delivered messages.
 func (h *Handlers) QueueLag(p *wire.Params) (any, error) {
 	q, err := wire.ReadHistoryQuery(p, wire.DefaultSpan)
 	if err != nil {
@@ -120,15 +126,15 @@ func (h *Handlers) QueueLag(p *wire.Params) (any, error) {
 	}), err
 }
 
-// QueueOps serves GET /api/v1/analytics/queue-ops: the buckets in which something happened to a queue, or in
-// which requests waited for it.
+// QueueOps serves GET /api/v1/analytics/queue-ops. It lists the buckets in which a queue has counts or waiting
+// requests.
 func (h *Handlers) QueueOps(p *wire.Params) (any, error) {
 	q, err := wire.ReadHistoryQuery(p, wire.DefaultSpan)
 	if err != nil {
 		return nil, err
 	}
 	if p.QueryParam("live") == "false" && (q.Namespace != nil || q.Task != nil) {
-		return nil, queue.Invalidf("live is false: leave out namespace and task, or live")
+		return nil, queue.Invalidf("live is false: remove namespace and task, or remove live")
 	}
 	found, percentile, err := h.queueBuckets(p, &q, true)
 	if err != nil {
@@ -159,15 +165,17 @@ func (h *Handlers) QueueOps(p *wire.Params) (any, error) {
 			PopMessages: b.PopMessages, PopEmpty: b.PopEmpty, AckRequests: b.AckRequests, AckSuccess: b.AckSuccess, AckFailed: b.AckFailed,
 			Transactions: b.Transactions, PartitionsCreated: b.PartitionsCreated, PartitionsDeleted: b.PartitionsDeleted,
 			PartitionCount: partitions[b.Queue], AvgLagMs: wire.AverageLag(&b.Counts), MaxLagMs: wire.MaxLag(&b.Counts),
-			PushPerSecond: q.PerSecond(b.PushMessages), PopPerSecond: q.PerSecond(b.PopMessages), AckPerSecond: q.PerSecond(b.AckSuccess + b.AckFailed),
-			EmptyPerSecond: q.PerSecond(b.PopEmpty), ParkedCount: waiting[at], Percentiles: wire.Percentiles(percentile[at]),
+			PushPerSecond: q.PerSecond(b.At, b.PushMessages), PopPerSecond: q.PerSecond(b.At, b.PopMessages), AckPerSecond: q.PerSecond(b.At, b.Acked()),
+			EmptyPerSecond: q.PerSecond(b.At, b.PopEmpty), ParkedCount: waiting[at], Percentiles: wire.Percentiles(percentile[at]),
+			DLQCount: b.DeadLetters, AckRetried: b.AckRetried, AckRefused: b.AckRefused,
 		}
 	})
 	slices.Sort(names)
 	return api.QueueOps{HistorySpan: q.Span(), Series: series, Queues: slices.Compact(names)}, err
 }
 
-// withParked adds a bucket for each queue that requests waited for. It returns how many waited.
+// withParked adds the missing buckets of queues with waiting requests. It also returns the number of waiting requests in each
+// bucket.
 func withParked(found []history.Bucket, parked []history.Parked) ([]history.Bucket, map[history.At]int64) {
 	waiting, known := map[history.At]int64{}, map[history.At]bool{}
 	for i := range found {
@@ -187,7 +195,7 @@ func withParked(found []history.Bucket, parked []history.Parked) ([]history.Buck
 	return found, waiting
 }
 
-// Retention serves GET /api/v1/analytics/retention: the buckets in which sweeps deleted messages.
+// Retention serves GET /api/v1/analytics/retention. It lists the buckets in which sweeps deleted messages.
 func (h *Handlers) Retention(p *wire.Params) (any, error) {
 	q, err := wire.ReadHistoryQuery(p, wire.DefaultSpan)
 	if err != nil {
@@ -211,15 +219,7 @@ func removed(b *history.Bucket) api.Removed {
 	}
 }
 
-// SumOf returns the counts of all buckets together.
-func SumOf(found []history.Bucket) (all history.Counts) {
-	for i := range found {
-		all.Add(&found[i].Counts)
-	}
-	return all
-}
-
-// LiveQueues returns the queues that the filters select. With live=false it reads none.
+// LiveQueues reads the queues that the filters select. With live=false it returns no queues.
 func (h *Handlers) LiveQueues(p *wire.Params, q *wire.HistoryQuery) ([]stats.Queue, error) {
 	if p.QueryParam("live") == "false" {
 		return nil, nil

@@ -10,7 +10,7 @@ import (
 	"github.com/belfry-mq/belfry/pkg/queue"
 )
 
-// ListAttachments serves GET /api/v1/attachments. Queen MQ does not have it.
+// ListAttachments serves GET /api/v1/attachments. Queen MQ does not have this route.
 func (h *Handlers) ListAttachments(p *wire.Params) (any, error) {
 	after, limit := idCursor(p), wire.Limit(p)
 	if p.Err != nil {
@@ -32,7 +32,7 @@ func attachmentRow(a *attach.Attachment) api.Attachment {
 	}
 }
 
-// idCursor reads a cursor that is an id; 0 on the first page.
+// idCursor reads a cursor that is an id. Without a cursor it returns 0.
 func idCursor(p *wire.Params) int64 {
 	text := p.QueryParam("cursor")
 	if text == "" {
@@ -40,12 +40,12 @@ func idCursor(p *wire.Params) int64 {
 	}
 	id, err := strconv.ParseInt(text, 10, 64)
 	if err != nil || id <= 0 {
-		p.Check(queue.Invalidf("cursor is %q: use what pagination.next of the page before says", wire.Clip(text)))
+		p.Check(queue.Invalidf("cursor is %q: use pagination.next of the previous page", wire.Clip(text)))
 	}
 	return id
 }
 
-// idPagination describes a page. next is the id after which the list goes on, 0 at its end.
+// idPagination describes a page. next is the last id of the page, or 0 if it is the last page.
 func idPagination(limit, next int64) api.Page {
 	var cursor *string
 	if next != 0 {

@@ -8,7 +8,7 @@ import (
 	"github.com/belfry-mq/belfry/pkg/queue"
 )
 
-// ListAudit serves GET /api/v1/audit. Queen MQ does not have it.
+// ListAudit serves GET /api/v1/audit. Queen MQ does not have this route.
 func (h *Handlers) ListAudit(p *wire.Params) (any, error) {
 	filter := audit.Filter{
 		Action: p.Name("action"), Queue: p.Name("queue"), Group: p.Name("consumerGroup"), Subject: p.Name("subject"),

@@ -39,7 +39,7 @@ func DeadLetterRow(l *deadletter.Letter) api.DeadLetter {
 	return row
 }
 
-// DeadLetterFilter reads the query of a list or of a purge.
+// DeadLetterFilter reads the parameters of a list or a purge.
 func DeadLetterFilter(p *wire.Params) deadletter.Filter {
 	f := deadletter.Filter{Queue: p.Name("queue"), Group: p.Name("consumerGroup"), Partition: p.Name("partition")}
 	f.Error = errorOf(p)
@@ -50,16 +50,16 @@ func DeadLetterFilter(p *wire.Params) deadletter.Filter {
 	return f
 }
 
-// errorOf returns the error in the query. An absent or empty one is nil.
+// errorOf returns the parameter error, or nil if it is absent or empty.
 func errorOf(p *wire.Params) *string {
 	text := p.QueryParam("error")
 	if !utf8.ValidString(text) || strings.ContainsRune(text, 0) {
-		p.Check(queue.Invalidf("error is not UTF-8 without NUL"))
+		p.Check(queue.Invalidf("error contains a NUL character or is not UTF-8"))
 	}
 	return wire.OrNull(FirstCharacters(text))
 }
 
-// FirstCharacters returns what a filter compares of an error.
+// FirstCharacters returns the first characters of an error, which a filter compares.
 func FirstCharacters(text string) string {
 	n := 0
 	for i := range text {

@@ -2,20 +2,23 @@ package observe
 
 import (
 	"strconv"
+	"time"
 
+	"github.com/belfry-mq/belfry/pkg/access/identity"
 	"github.com/belfry-mq/belfry/pkg/client/api"
 	"github.com/belfry-mq/belfry/pkg/engine/deadletter"
 	"github.com/belfry-mq/belfry/pkg/httpapi/wire"
+	"github.com/belfry-mq/belfry/pkg/insight/totals"
 )
 
 const (
-	// defaultLetters and maxLetters bound the dead letters that a summary lists.
+	// defaultLetters and maxLetters are the default and the largest number of dead letters that a summary lists.
 	defaultLetters, maxLetters = 50, 1000
-	// maxGroups is how many errors, and how many partitions, a summary has.
+	// maxGroups is the maximum number of errors, and of partitions, in a summary.
 	maxGroups = 50
 )
 
-// Summary serves GET /api/v1/dlq/summary. Queen MQ does not have it.
+// Summary serves GET /api/v1/dlq/summary. Queen MQ does not have this route.
 func (h *Handlers) Summary(p *wire.Params) (any, error) {
 	filter := DeadLetterFilter(p)
 	p.Check(mayReadNamed(p, filter.Queue))
@@ -30,8 +33,12 @@ func (h *Handlers) Summary(p *wire.Params) (any, error) {
 		return nil, p.Err
 	}
 	s, err := h.DeadLetters.Summary(p.Ctx(), filter, after, bounds)
+	if err != nil {
+		return nil, err
+	}
+	total, countedAt, err := h.countLetters(p, &filter)
 	return api.DeadLetterSummary{
-		Examined: s.Examined, Matched: s.Matched, Next: keyCursor(s.Next),
+		Total: total, CountedAt: countedAt, Examined: s.Examined, Matched: s.Matched, Next: keyCursor(s.Next),
 		Errors: wire.Each(s.Errors, func(c *deadletter.Count) api.DeadLetterError {
 			return api.DeadLetterError{Queue: c.Queue, ConsumerGroup: c.Group, ErrorMessage: c.Error, Count: c.N, Oldest: c.Oldest, Newest: c.Newest}
 		}),
@@ -42,6 +49,23 @@ func (h *Handlers) Summary(p *wire.Params) (any, error) {
 		}),
 		Messages: wire.Each(s.Letters, DeadLetterRow), Pagination: api.Page{Limit: bounds.Letters, Next: keyCursor(s.LettersNext)},
 	}, err
+}
+
+// countLetters returns how many dead letters a queue, a group or everything that the caller may see has, and when they were counted.
+// Both are nil with another filter.
+func (h *Handlers) countLetters(p *wire.Params, f *deadletter.Filter) (total *int64, at *time.Time, err error) {
+	if f.Partition != nil || f.TransactionID != nil || f.Error != nil || !f.From.IsZero() || !f.To.IsZero() {
+		return nil, nil, nil
+	}
+	s, err := h.counted(p)
+	if err != nil {
+		return nil, nil, err
+	}
+	grants := identity.GrantsOf(p.Ctx())
+	sum := s.DeadLetters(func(g *totals.Group) bool {
+		return (f.Queue == nil || *f.Queue == g.Queue) && (f.Group == nil || *f.Group == g.Name) && grants.MayRead(g.Queue)
+	})
+	return &sum, &s.At, nil
 }
 
 // keyCursor returns the cursor after a key, nil for the zero key.

@@ -14,27 +14,27 @@ import (
 	"github.com/belfry-mq/belfry/pkg/queue"
 )
 
-// inboxTimeout bounds the question to the database.
+// inboxTimeout limits the queries of DispatcherStatus.
 const inboxTimeout = 2 * time.Second
 
 // ListenerState describes the LISTEN connection.
 type ListenerState struct {
 	api.Listener
-	// Instance is the id under which this instance notifies the others.
+	// Instance is the id of this instance.
 	Instance queue.ID
 	// Others are the ids of the other instances.
 	Others []queue.ID
 }
 
-// DispatcherStatus serves GET /api/v1/status/dispatcher. It answers why no message
-// arrives: which requests wait for what, what becomes due next, and whether this
-// instance receives the wakes of other instances.
+// DispatcherStatus serves GET /api/v1/status/dispatcher. It helps to find out why no
+// message arrives. It shows the waiting requests, the next due instants, and whether
+// this instance receives the wakes of other instances.
 func (h *Handlers) DispatcherStatus(p *wire.Params) (any, error) {
 	status := h.Waiting.Status()
 	ctx, cancel := context.WithTimeout(p.Ctx(), inboxTimeout)
 	defer cancel()
 	var inbox *api.Inbox
-	if found, err := h.Inbox(ctx); err == nil { // without the inbox, the answer still has the rest
+	if found, err := h.Inbox(ctx); err == nil { // after an error, the answer has no inbox
 		inbox = &found
 	}
 	targets := h.targets(ctx, &status)
@@ -62,7 +62,8 @@ func (h *Handlers) DispatcherStatus(p *wire.Params) (any, error) {
 	}, nil
 }
 
-// targets returns the targets of a status with their names, as far as the database says them before ctx ends.
+// targets returns the targets of a status with their names. If the query for the names fails or ctx ends, it returns them
+// without names.
 func (h *Handlers) targets(ctx context.Context, status *dispatch.Status) map[queue.Target]api.Target {
 	found := map[queue.Target]api.Target{}
 	for i := range status.Due {

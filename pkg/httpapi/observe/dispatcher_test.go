@@ -51,7 +51,7 @@ func TestDispatcherStatusListsTheWaitingRequests(t *testing.T) {
 		"truncated": true}`, rec.Body.String())
 }
 
-// The lists are never null, so that scripts can read them.
+// An empty list is [] and not null.
 func TestDispatcherStatusWithoutRequestsHasEmptyLists(t *testing.T) {
 	t.Parallel()
 	rec := apitest.Call(&apitest.Fakes{}, "GET", "/api/v1/status/dispatcher", "")

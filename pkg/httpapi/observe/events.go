@@ -13,7 +13,7 @@ import (
 	"github.com/belfry-mq/belfry/pkg/insight/live"
 )
 
-// Watch serves GET /api/v1/events. Queen MQ does not have it.
+// Watch serves GET /api/v1/events. Queen MQ does not have this route.
 func (h *Handlers) Watch(c echo.Context) error {
 	ctx := c.Request().Context()
 	filter := live.Filter{Grants: identity.GrantsOf(ctx), Audit: h.SeesAudit(c)}
@@ -55,7 +55,8 @@ func (h *Handlers) Watch(c echo.Context) error {
 	}
 }
 
-// send sends the events that a watcher has. If the rights of the stream have ended, it sends only that.
+// send sends the waiting events of a watcher. If the rights of the stream have ended, it sends only the event closing. open is
+// false if the stream must end.
 func send(ctx context.Context, stream *wire.EventStream, watcher *live.Watcher) (open bool, err error) {
 	if identity.Valid(ctx) != nil {
 		return false, sendClosing(stream, wire.EndUnauthorized)
@@ -69,7 +70,7 @@ func send(ctx context.Context, stream *wire.EventStream, watcher *live.Watcher) 
 	return open, stream.Flush()
 }
 
-// sendClosing sends the last event of a stream that ends before the server stops.
+// sendClosing sends the event closing with a reason.
 func sendClosing(stream *wire.EventStream, reason string) error {
 	e := live.Event{Type: live.TypeClosing, At: time.Now(), Data: api.Closing{Reason: reason}}
 	if err := stream.AppendJSON(string(e.Type), "", fields(&e)); err != nil {
@@ -78,7 +79,7 @@ func sendClosing(stream *wire.EventStream, reason string) error {
 	return stream.Flush()
 }
 
-// fields returns the JSON of an event. Members that do not apply are left out.
+// fields returns the members of an event. It leaves out members that do not apply.
 func fields(e *live.Event) wire.Fields {
 	all := wire.Fields{"type", string(e.Type), "at", e.At}
 	if !e.Instance.IsZero() {

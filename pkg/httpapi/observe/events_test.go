@@ -24,7 +24,7 @@ import (
 	"github.com/belfry-mq/belfry/test/apitest"
 )
 
-// database is a Reader without a database.
+// database is a live.Reader that needs no database.
 type database struct{}
 
 func (database) Groups(context.Context, time.Duration, int) (live.Groups, error) {
@@ -37,7 +37,7 @@ func (database) Audit(context.Context, time.Time, int64) ([]audit.Row, error) {
 	return []audit.Row{row}, nil
 }
 
-// answer is a response that a test reads while it is written.
+// answer is a response that a test reads while the handler writes it.
 type answer struct {
 	mu sync.Mutex
 	httptest.ResponseRecorder
@@ -60,7 +60,7 @@ func (a *answer) take() string {
 	return text
 }
 
-// tokens know one token, which may be revoked.
+// tokens accepts one token. The test revokes it by closing revoked.
 type tokens struct {
 	principal identity.Principal
 	revoked   chan struct{}
@@ -85,7 +85,7 @@ func (tokens) Skips(string) bool { return false }
 
 func (a tokens) NextRevocation() <-chan struct{} { return a.revoked }
 
-// open starts a hub and a stream of a principal, in a bubble of synctest. ended is closed at the end of the stream.
+// open starts a hub and a stream of a principal, in a bubble of synctest. The last result is closed at the end of the stream.
 func open(t *testing.T, target string, who tokens) (*answer, *live.Hub, *httpapi.Server, chan struct{}) {
 	t.Helper()
 	hub := live.New(live.Deps{
@@ -140,7 +140,7 @@ func TestEventsAreServerSentEvents(t *testing.T) {
 	})
 }
 
-// A stream ends when its token expires, when it is revoked, and when its time is over.
+// A stream ends when its token expires, when its token is revoked, and when its timeout passes.
 func TestAStreamEndsWithItsToken(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {
@@ -155,7 +155,7 @@ func TestAStreamEndsWithItsToken(t *testing.T) {
 			hub.OnCreated("secret", "", events.Here)
 		}, "unauthorized"},
 		"the token is revoked": {"/api/v1/events", identity.Principal{Role: identity.Admin}, func(_ *live.Hub, revoked chan struct{}) { close(revoked) }, "unauthorized"},
-		"the time is over":     {"/api/v1/events?timeout=20000", identity.Principal{Role: identity.Admin}, func(*live.Hub, chan struct{}) { <-time.After(20 * time.Second) }, "timeout"},
+		"the timeout passes":   {"/api/v1/events?timeout=20000", identity.Principal{Role: identity.Admin}, func(*live.Hub, chan struct{}) { <-time.After(20 * time.Second) }, "timeout"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -167,7 +167,7 @@ func TestAStreamEndsWithItsToken(t *testing.T) {
 				a.take()
 				c.end(hub, revoked)
 				<-ended
-				require.Equal(t, map[string]time.Duration{"the token expires": time.Minute, "the time is over": 20 * time.Second}[name], time.Since(began))
+				require.Equal(t, map[string]time.Duration{"the token expires": time.Minute, "the timeout passes": 20 * time.Second}[name], time.Since(began))
 				text := a.take()
 				require.Contains(t, text, `"reason":"`+c.reason+`"`)
 				require.NotContains(t, text, "secret")
@@ -176,8 +176,8 @@ func TestAStreamEndsWithItsToken(t *testing.T) {
 	}
 }
 
-// The audit needs what GET /api/v1/audit needs.
-func TestWhoSeesTheAudit(t *testing.T) {
+// Only a watcher that may use GET /api/v1/audit gets events of the audit.
+func TestOnlyAdminsSeeEventsOfTheAudit(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {
 		who  tokens
@@ -193,7 +193,7 @@ func TestWhoSeesTheAudit(t *testing.T) {
 			t.Parallel()
 			synctest.Test(t, func(t *testing.T) {
 				if c.who.revoked != nil {
-					c.who.revoked = make(chan struct{}) // of this bubble
+					c.who.revoked = make(chan struct{}) // the channel must belong to this bubble
 				}
 				a, hub, server, ended := open(t, "/api/v1/events", c.who)
 				hub.Audited()

@@ -10,8 +10,8 @@ import (
 	"github.com/belfry-mq/belfry/pkg/queue"
 )
 
-// Explain serves GET /api/v1/explain: why a group receives, or does not receive, a message. Queen MQ does
-// not have it.
+// Explain serves GET /api/v1/explain. It explains why a group receives a message or does not receive it. Queen
+// MQ does not have this route.
 func (h *Handlers) Explain(p *wire.Params) (any, error) {
 	q := explain.Question{
 		Queue: p.Text("queue"), Partition: p.Text("partition"),

@@ -5,10 +5,10 @@ import (
 	"github.com/belfry-mq/belfry/pkg/httpapi/wire"
 )
 
-// readable returns patterns of the queues that the sender may see. Nil: every queue.
+// readable returns the patterns of the queues that the sender may read. Nil means every queue.
 func readable(p *wire.Params) []string { return identity.GrantsOf(p.Ctx()).Readable() }
 
-// mayReadNamed returns CodeForbidden if a filter names a queue that the sender may not see.
+// mayReadNamed returns CodeForbidden if a filter names a queue that the sender may not read.
 func mayReadNamed(p *wire.Params, queueName *string) error {
 	if queueName == nil {
 		return nil

@@ -13,12 +13,12 @@ import (
 )
 
 const (
-	// groupLimit is how many cursors one answer lists by default, and
-	// groupLimitMax the largest limit.
+	// groupLimit is the default number of cursors in an answer. groupLimitMax is the
+	// largest number.
 	groupLimit    = 10_000
 	groupLimitMax = 100_000
-	// laggingDefault is the time lag in seconds above which GET
-	// /consumer-groups/lagging lists a cursor by default.
+	// laggingDefault is the default of minLagSeconds: GET /consumer-groups/lagging lists
+	// a cursor if its time lag in seconds is above this value.
 	laggingDefault = 3600
 	// laggingState is the time lag above which the state of a group is Lagging.
 	laggingState = 300 * time.Second
@@ -103,7 +103,7 @@ func (h *Handlers) LaggingGroups(p *wire.Params) (any, error) {
 	}), err
 }
 
-// listLimit reads how many cursors to list.
+// listLimit reads the maximum number of cursors to list.
 func listLimit(p *wire.Params) int {
 	return wire.Clamp(1, wire.LeadingInt(p.QueryParam("limit"), groupLimit), groupLimitMax)
 }

@@ -26,7 +26,7 @@ import (
 )
 
 // Resources reads queues, their namespaces and tasks, the totals of all queues, sweeps and
-// messages. allowed are patterns of the queues to read. Nil: all.
+// messages. allowed has patterns of the queues to read. Nil means all queues.
 type Resources interface {
 	Queues(ctx context.Context, filter stats.QueueFilter) ([]stats.Queue, error)
 	QueueUpTo(ctx context.Context, name string, after *string, limit int, counted *int) (stats.QueueDetail, error)
@@ -37,41 +37,41 @@ type Resources interface {
 	Messages(ctx context.Context, filter stats.MessageFilter) (stats.MessageList, error)
 }
 
-// DeadLetters reads and counts dead letters, and reads a single message, whether it is a dead letter or not.
+// DeadLetters reads and counts dead letters. Message reads any message, not only dead letters.
 type DeadLetters interface {
 	Message(ctx context.Context, partition queue.ID, transactionID string) (deadletter.Message, error)
 	List(ctx context.Context, f deadletter.Filter, after deadletter.ListKey, limit, offset int64) (deadletter.Page, error)
 	Summary(ctx context.Context, f deadletter.Filter, after deadletter.ListKey, bounds deadletter.SummaryBounds) (deadletter.Summary, error)
 }
 
-// Queues reads queues and their tags.
+// Queues looks for queues, and reads their tags.
 type Queues interface {
-	QueuePage(ctx context.Context, filter stats.QueuePageFilter) (stats.QueuePage, error)
+	// Exists returns CodeNotFound if there is no queue of that name.
+	Exists(ctx context.Context, name string) error
 	TagPairs(ctx context.Context, after api.TagPair, limit int) ([]api.TagPair, error)
 }
 
-// Problems finds what is wrong.
+// Problems finds states that an operator should examine.
 type Problems interface {
 	Find(ctx context.Context, from problem.Position, limit int, allowed []string) (*problem.Found, error)
 }
 
-// GroupReader reads the progress of consumer groups. allowed are patterns of the queues to read. Nil: all.
+// GroupReader reads the progress of consumer groups. allowed has patterns of the queues to read. Nil means all queues.
 type GroupReader interface {
 	List(ctx context.Context, allowed []string) ([]stats.Group, error)
 	Group(ctx context.Context, name string, limit int, allowed []string) ([]stats.QueueProgress, error)
 	Lagging(ctx context.Context, over time.Duration, limit int, allowed []string) ([]stats.LaggingPartition, error)
 }
 
-// Progress reads groups and partitions in bounded work; *stats.Groups does.
+// Progress reads groups and partitions. A call reads a bounded number of rows. *stats.Groups implements it.
 type Progress interface {
-	OfQueue(ctx context.Context, queueName string, from stats.Start, limit int) (stats.QueueGroups, error)
-	Show(ctx context.Context, queueName, group string, limit int) (stats.GroupState, error)
+	Beginnings(ctx context.Context, queueName, group string, limit int) (stats.Beginnings, error)
 	Places(ctx context.Context, queueName, group string, ask stats.PlaceQuery) (stats.Places, error)
 	PreviewSeek(ctx context.Context, queueName, group string, to stats.SeekTarget) (stats.SeekPreview, error)
 	Heat(ctx context.Context, queueName string, f stats.HeatFilter) (found []stats.Heat, next *string, err error)
 }
 
-// History reads what instances counted.
+// History reads the counts of all instances over time.
 type History interface {
 	Sums(ctx context.Context, span history.Range, f history.Filter) ([]history.Bucket, error)
 	Queues(ctx context.Context, span history.Range, f history.Filter) ([]history.Bucket, error)
@@ -80,7 +80,7 @@ type History interface {
 	Parked(ctx context.Context, span history.Range, f history.Filter) ([]history.Parked, error)
 }
 
-// Live reads what the database holds now. allowed are patterns of the queues to read. Nil: all.
+// Live reads the current state of the database. allowed has patterns of the queues to read. Nil means all queues.
 type Live interface {
 	Queues(ctx context.Context, filter stats.QueueFilter) ([]stats.Queue, error)
 	Leases(ctx context.Context, allowed []string) (stats.Leases, error)
@@ -104,7 +104,7 @@ type Streams interface {
 	List(ctx context.Context, after stream.Query, limit int64, allowed []string) ([]stream.Listed, error)
 }
 
-// Attachments lists attached tables. allowed are patterns of the queues to read. Nil: all.
+// Attachments lists attached tables. allowed has patterns of the queues to read. Nil means all queues.
 type Attachments interface {
 	List(ctx context.Context, allowed []string, after, limit int64) ([]attach.Attachment, error)
 }
@@ -114,7 +114,7 @@ type Rejections interface {
 	List(ctx context.Context, f inbox.RejectedFilter, before, limit int64) (inbox.RejectedList, error)
 }
 
-// Switches are the switches for maintenance.
+// Switches report whether push maintenance and pop maintenance are on.
 type Switches interface {
 	// Load reads the switches from the database.
 	Load(ctx context.Context) error
@@ -130,13 +130,13 @@ type Spool interface {
 	Rejections(ctx context.Context, limit int) ([]spool.Rejection, error)
 }
 
-// WaitReporter reports the requests that wait for messages.
+// WaitReporter reports the waiting requests.
 type WaitReporter interface {
 	Status() dispatch.Status
 	WaitingFor(target dispatch.WaitingGroup) int
 }
 
-// Explainer says why a group receives, or does not receive, a message.
+// Explainer explains why a group receives a message or does not receive it.
 type Explainer interface {
 	Explain(ctx context.Context, q explain.Question, in explain.Instance) (explain.Answer, error)
 }
@@ -146,15 +146,15 @@ type Doctor interface {
 	Run(ctx context.Context) api.Examination
 }
 
-// Meter knows the rates of this instance.
+// Meter reports the rates of this instance.
 type Meter interface {
-	// Throughput returns the messages per second of the last minute.
+	// Throughput returns the messages per second in the last minute.
 	Throughput() (ingested, processed float64)
 }
 
-// Events are the source of events; *live.Hub is one.
+// Events is the source of events. *live.Hub implements it.
 type Events interface {
-	// Watch subscribes; see live.Hub.
+	// Watch subscribes to events; see live.Hub.
 	Watch(f live.Filter, after string) (*live.Watcher, error)
 }
 
@@ -163,8 +163,8 @@ type Handlers struct {
 	Waiting     WaitReporter
 	Resources   Resources
 	Queues      Queues
+	Totals      Counter
 	Problems    Problems
-	LateAfter   time.Duration // problems.late_after
 	Groups      GroupReader
 	Progress    Progress
 	History     History
@@ -185,10 +185,10 @@ type Handlers struct {
 	Flushes     func() []store.Flushes
 	Meter       Meter
 	Events      Events
-	// Streams are what all streams share.
+	// Streams has the values that all streams share.
 	Streams wire.Streams
 	// SeesAudit reports whether the request may read the audit.
 	SeesAudit func(c echo.Context) bool
-	// Holders know who took the latest leases through this instance.
+	// Holders remembers which senders took the latest leases at this instance.
 	Holders *wire.Holders
 }

@@ -8,44 +8,19 @@ import (
 	"github.com/belfry-mq/belfry/pkg/client/api"
 	"github.com/belfry-mq/belfry/pkg/httpapi/wire"
 	"github.com/belfry-mq/belfry/pkg/insight/problem"
-	"github.com/belfry-mq/belfry/pkg/insight/stats"
+	"github.com/belfry-mq/belfry/pkg/insight/totals"
 	"github.com/belfry-mq/belfry/pkg/queue"
 )
 
 const (
-	// shortList is the limit of a list without one. maxQueues, maxTags and problem.MaxListed are the largest ones.
+	// shortList is the default limit of a list. maxQueues, maxTags and problem.MaxListed are the largest limits.
 	shortList = 50
-	maxQueues = 100
+	maxQueues = 1000
 	maxTags   = 1000
 )
 
 func readLimit(p *wire.Params, most int) int {
 	return wire.Clamp(1, wire.LeadingInt(p.QueryParam("limit"), shortList), most)
-}
-
-// ListQueues serves GET /api/v1/queues.
-func (h *Handlers) ListQueues(p *wire.Params) (any, error) {
-	filter := stats.QueuePageFilter{
-		Name: p.Text("name"), Namespace: p.Text("namespace"), Task: p.Text("task"), Limit: readLimit(p, maxQueues), Allowed: readable(p),
-		LateAfter: h.LateAfter,
-	}
-	if p.QueryParams().Has("cursor") {
-		after := p.Text("cursor")
-		filter.After = &after
-	}
-	if p.Err != nil {
-		return nil, p.Err
-	}
-	page, err := h.Queues.QueuePage(p.Ctx(), filter)
-	return api.QueuePage{Queues: wire.Each(page.Queues, countedQueue), Pagination: api.Page{Limit: int64(filter.Limit), Next: page.Next}}, err
-}
-
-func countedQueue(q *stats.PagedQueue) api.CountedQueue {
-	return api.CountedQueue{
-		ID: q.ID.String(), Name: q.Name, Namespace: q.Namespace, Task: q.Task, CreatedAt: q.CreatedAt, Paused: q.Paused,
-		Groups: q.Groups, Partitions: q.Partitions, Messages: listedCounts(q.Counts), CountsAreLowerBounds: !q.Complete,
-		OldestSeconds: secondsOrNull(q.Oldest), Late: q.Late,
-	}
 }
 
 // secondsOrNull returns whole seconds, or nil for zero.
@@ -57,7 +32,7 @@ func secondsOrNull(d time.Duration) *int64 {
 	return &n
 }
 
-// ListTags serves GET /api/v1/tags. Its cursor is a namespace and a task, as two parameters.
+// ListTags serves GET /api/v1/tags. Its cursor consists of two parameters: a namespace and a task.
 func (h *Handlers) ListTags(p *wire.Params) (any, error) {
 	limit, after := readLimit(p, maxTags), api.TagPair{Namespace: p.Text("afterNamespace"), Task: p.Text("afterTask")}
 	if p.Err != nil {
@@ -81,21 +56,57 @@ func (h *Handlers) ListProblems(p *wire.Params) (any, error) {
 	if err != nil {
 		return nil, err
 	}
+	countedAt, err := h.countProblems(p, found.Problems)
+	if err != nil {
+		return nil, err
+	}
 	return api.Problems{
-		Problems: wire.Each(found.Problems, problemRow), Found: int64(found.Total), Examined: int64(found.Examined),
+		CountedAt: countedAt, Problems: wire.Each(found.Problems, problemRow), Found: int64(found.Total), Examined: int64(found.Examined),
 		Pagination: api.Page{Limit: int64(limit), Next: positionCursor(found.Next)},
 	}, nil
+}
+
+// countProblems sets the messages of the problems of queues and groups, and returns when they were counted. Nil: no problem is of
+// a queue or a group.
+func (h *Handlers) countProblems(p *wire.Params, found []problem.Problem) (*time.Time, error) {
+	var s *totals.Snapshot
+	var err error
+	for i := range found {
+		one := &found[i]
+		if one.Kind == problem.HeldSnapshot || one.Kind == problem.StuckHead || one.Kind == problem.PausedPartition {
+			continue
+		}
+		if s == nil {
+			if s, err = h.counted(p); err != nil {
+				return nil, err
+			}
+		}
+		q, g := s.Queue(one.Queue), s.Group(one.Queue, one.Group)
+		switch {
+		case one.Kind == problem.PausedQueue && q != nil:
+			one.Messages = q.Backlog()
+		case one.Kind == problem.DeadLetters && g != nil:
+			one.Messages = g.DeadLetters
+		case g != nil:
+			one.Messages = g.Lag
+		}
+	}
+	if s == nil {
+		return nil, nil //nolint:nilnil // nothing was counted
+	}
+	return &s.At, nil
 }
 
 func problemRow(f *problem.Problem) api.Problem {
 	return api.Problem{
 		Kind: string(f.Kind), Urgent: f.Urgent, Queue: wire.OrNull(f.Queue), ConsumerGroup: wire.OrNull(f.Group), Partition: partitionOf(f),
-		AgeSeconds: secondsOrNull(f.Age), Messages: f.Messages, MessagesAreLowerBound: !f.Complete, Deliveries: f.Deliveries,
+		AgeSeconds: secondsOrNull(f.Age), Messages: f.Messages, Deliveries: f.Deliveries,
 		Failures: f.Failures, RetryInSeconds: secondsOrNull(f.RetryIn), Session: wire.OrNull(f.Session),
 	}
 }
 
-// partitionOf returns nil for a problem that is of no partition. The name of a partition may be empty.
+// partitionOf returns nil for a kind of problem that has no partition. It compares the kind, because the name of a partition
+// may be empty.
 func partitionOf(f *problem.Problem) *string {
 	if f.Kind == problem.StuckHead || f.Kind == problem.PausedPartition {
 		return &f.Partition
@@ -103,7 +114,7 @@ func partitionOf(f *problem.Problem) *string {
 	return nil
 }
 
-// positionCursor returns the text of a position, or nil without one.
+// positionCursor returns the cursor for a position, or nil if next is nil.
 func positionCursor(next *problem.Position) *string {
 	if next == nil {
 		return nil
@@ -116,7 +127,7 @@ func positionCursor(next *problem.Position) *string {
 	return &text
 }
 
-// readPosition returns the position that the cursor says.
+// readPosition reads the cursor. Without a cursor it returns the zero position.
 func readPosition(p *wire.Params) (from problem.Position) {
 	text := p.QueryParam("cursor")
 	if text == "" {
@@ -125,7 +136,7 @@ func readPosition(p *wire.Params) (from problem.Position) {
 	kind, id, _ := strings.Cut(text, "_")
 	after, err := strconv.ParseInt(id, 10, 64)
 	if err != nil || after < 0 || kind != "queues" && kind != "groups" {
-		p.Check(queue.Invalidf("cursor is %q: use what pagination.next of an earlier answer says", wire.Clip(text)))
+		p.Check(queue.Invalidf("cursor is %q: use pagination.next of the previous page", wire.Clip(text)))
 	}
 	return problem.Position{Groups: kind == "groups", After: after}
 }

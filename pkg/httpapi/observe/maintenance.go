@@ -6,9 +6,9 @@ import (
 	"github.com/belfry-mq/belfry/pkg/httpapi/wire"
 )
 
-// Maintenance serves GET /api/v1/system/maintenance. It reads the switches and what the spools of the
-// other instances hold from the database. Without the database it answers with the last known switches
-// and the spool of this instance.
+// Maintenance serves GET /api/v1/system/maintenance. It reads the switches and the figures of the other
+// instances' spools from the database. If the database does not answer, it answers with the last known
+// switches and only the spool of this instance.
 func (h *Handlers) Maintenance(p *wire.Params) (any, error) {
 	loaded := h.Switches.Load(p.Ctx())
 	spools, listed := h.Spool.Everywhere(p.Ctx())
@@ -35,10 +35,10 @@ func heldRow(of *spool.Held) api.Buffer {
 	}
 }
 
-// maxRejections bounds the answer of Rejected.
+// maxRejections is the largest limit of Rejected.
 const maxRejections = 1000
 
-// Rejected serves GET /api/v1/system/maintenance/rejected. Queen MQ does not have it.
+// Rejected serves GET /api/v1/system/maintenance/rejected. Queen MQ does not have this route.
 func (h *Handlers) Rejected(p *wire.Params) (any, error) {
 	limit := wire.Clamp(1, wire.LeadingInt(p.QueryParam("limit"), 100), maxRejections)
 	found, err := h.Spool.Rejections(p.Ctx(), limit)
@@ -58,11 +58,11 @@ func (h *Handlers) PopMaintenance(p *wire.Params) (any, error) {
 	return PopMaintenanceFields(h.Switches.PopPaused() != nil), err
 }
 
-// PopMaintenanceFields are the answer of both routes of the switch.
+// PopMaintenanceFields returns the answer of the two routes that read and set pop maintenance.
 func PopMaintenanceFields(enabled bool) wire.Fields {
 	message := "Pop maintenance is off"
 	if enabled {
-		message = "Pop maintenance is on: pops are answered without messages until it ends"
+		message = "Pop maintenance is on: until it ends, pops return no messages"
 	}
 	return wire.Fields{"popMaintenanceMode", enabled, "message", message}
 }

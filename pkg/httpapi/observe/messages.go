@@ -11,9 +11,9 @@ import (
 )
 
 const (
-	// messagesLimit is the default page of GET /messages.
+	// messagesLimit is the default limit of GET /messages.
 	messagesLimit = 200
-	// messagesSpan is how far back GET /messages goes without from.
+	// messagesSpan is the duration that GET /messages covers if the request has no from.
 	messagesSpan = time.Hour
 )
 
@@ -36,7 +36,7 @@ func (h *Handlers) Messages(p *wire.Params) (any, error) {
 	return api.Messages{Messages: wire.Each(list.Messages, messageRow), Mode: messageMode(list.Mode), Pagination: pagination}, err
 }
 
-// MessageRef names a message.
+// MessageRef returns the ids and names of a message.
 func MessageRef(m *stats.Message) api.MessageRef {
 	return api.MessageRef{
 		ID: m.ID.String(), TransactionID: m.TransactionID, PartitionID: m.PartitionID.String(),
@@ -44,8 +44,8 @@ func MessageRef(m *stats.Message) api.MessageRef {
 	}
 }
 
-// messageRow describes a message. QueueStatus is null in the answer of one message
-// that has no reader without a group.
+// messageRow describes a message. In the answer of ShowMessage, QueueStatus is null if
+// the queue has no reader without a group.
 func messageRow(m *stats.Message) api.ListedMessage {
 	return api.ListedMessage{
 		MessageRef: MessageRef(m), Namespace: m.Namespace, Task: m.Task, Status: string(m.Status),
@@ -59,8 +59,8 @@ func messageMode(m stats.Mode) api.MessageMode {
 	return api.MessageMode{HasQueueMode: m.QueueMode, BusGroupsCount: m.Groups, Type: m.Type()}
 }
 
-// messageFilter reads the query of GET /messages. Queen MQ calls the namespace
-// ns; Belfry accepts namespace too.
+// messageFilter reads the parameters of GET /messages. In Queen MQ, the parameter for the
+// namespace is ns. Belfry also accepts namespace.
 func messageFilter(p *wire.Params, page api.OffsetPage, now time.Time) (stats.MessageFilter, error) {
 	filter := stats.MessageFilter{
 		Queue: p.Name("queue"), Partition: p.Name("partition"),
@@ -87,9 +87,10 @@ func messageFilter(p *wire.Params, page api.OffsetPage, now time.Time) (stats.Me
 	return filter, p.Err
 }
 
-// readSpan reads from and to. Without from, the span begins messagesSpan before to
-// or now. Without to, the span has no end, so that a message whose clock is ahead
-// is listed too.
+// readSpan reads the parameters "from" and "to". Without "from", the span begins messagesSpan
+// before now. If "to" is earlier than that, the span begins messagesSpan before "to". Without
+// "to", the span has no end. So it includes a message whose time is later than now because two
+// clocks differ.
 func readSpan(p *wire.Params, now time.Time) (from, to time.Time) {
 	from, to = p.Instant("from"), p.Instant("to")
 	if !to.IsZero() {
@@ -101,12 +102,12 @@ func readSpan(p *wire.Params, now time.Time) (from, to time.Time) {
 			from = to.Add(-messagesSpan)
 		}
 	} else if reversed() {
-		p.Check(queue.Invalidf("to is before from: exchange them"))
+		p.Check(queue.Invalidf("to is before from: swap them"))
 	}
 	return from, to
 }
 
-// ReadMark reads the cursor. An absent cursor is nil.
+// ReadMark reads the cursor. Without a cursor it returns nil.
 func ReadMark(p *wire.Params) *stats.Position {
 	text := p.QueryParam("cursor")
 	if text == "" {

@@ -91,8 +91,8 @@ func TestInvalidMessageQueriesAreRefused(t *testing.T) {
 		"status=done":    `status is "done": it must be pending, processing, completed or dead_letter`,
 		"from=yesterday": `from is "yesterday": it must be an instant such as 2026-05-16T08:41:27.123Z`,
 		"to=2026-13-01":  `to is "2026-13-01": it must be an instant such as 2026-05-16T08:41:27.123Z`,
-		"from=2026-05-16T08:00&to=2026-05-16T07:00": "to is before from: exchange them",
-		"offset=10001":                      "offset is 10001: at most 10000 is allowed; page with cursor, the next of an earlier answer, or narrow the list",
+		"from=2026-05-16T08:00&to=2026-05-16T07:00": "to is before from: swap them",
+		"offset=10001":                      "offset is 10001: at most 10000 is allowed; send pagination.next of an earlier answer as cursor, or select fewer rows",
 		"cursor=x":                          "cursor is not one that an earlier answer gave as next: send that text unchanged",
 		"queue=" + strings.Repeat("x", 256): "queue is 256 bytes long: at most 255 are allowed",
 		"partition=%00":                     "partition contains a NUL character: remove it",
@@ -102,7 +102,7 @@ func TestInvalidMessageQueriesAreRefused(t *testing.T) {
 		f := &apitest.Fakes{}
 		text := apitest.RequireError(t, apitest.Call(f, "GET", "/api/v1/messages?"+query, ""), http.StatusBadRequest)
 		require.Equal(t, want, text, query)
-		require.Equal(t, stats.MessageFilter{}, f.Resources.MessagesBy, "a refused request reaches no room")
+		require.Equal(t, stats.MessageFilter{}, f.Resources.MessagesBy, "a refused request must not reach the database")
 	}
 	for _, target := range []string{
 		"/api/v1/status/queues?namespace=%FF", "/api/v1/status/queues?task=%00", "/api/v1/status/queues?offset=10001",

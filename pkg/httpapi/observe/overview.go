@@ -29,11 +29,11 @@ func tagCounts(t *stats.Tag) api.TagCounts {
 	return api.TagCounts{Total: t.Counts.Total, Pending: t.Counts.Pending}
 }
 
-// Overview serves GET /api/v1/resources/overview. Its throughput covers the last
-// minute of this instance only. A token with grants gets none.
+// Overview serves GET /api/v1/resources/overview. The throughput covers the last minute
+// of this instance. A token with grants gets no throughput.
 func (h *Handlers) Overview(p *wire.Params) (any, error) {
 	o, err := h.Resources.Overview(p.Ctx(), readable(p))
-	var throughput *api.Throughput // of all queues
+	var throughput *api.Throughput // includes queues that the grants do not allow
 	if identity.GrantsOf(p.Ctx()) == nil {
 		ingested, processed := h.Meter.Throughput()
 		throughput = &api.Throughput{IngestedPerSecond: ingested, ProcessedPerSecond: processed}

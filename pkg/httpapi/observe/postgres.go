@@ -12,7 +12,7 @@ import (
 	"github.com/belfry-mq/belfry/pkg/insight/stats"
 )
 
-// Postgres reads what Postgres counts.
+// Postgres reads the statistics of Postgres.
 type Postgres interface {
 	Database(ctx context.Context) (stats.Database, error)
 	Tables(ctx context.Context) ([]stats.Table, error)
@@ -22,7 +22,7 @@ type Postgres interface {
 	Slots(ctx context.Context) ([]api.ReplicationSlot, error)
 }
 
-// schema is the schema of all tables and indexes that are listed.
+// schema is the schema of all listed tables and indexes.
 const schema = "belfry"
 
 // PostgresStats serves GET /api/v1/analytics/postgres-stats.
@@ -63,7 +63,7 @@ func cacheHits(b stats.Blocks) api.CacheHits {
 	return api.CacheHits{DiskReads: b.Read, CacheHits: b.Hit, CacheHitRatio: percent(b.Hit, b.Read+b.Hit)}
 }
 
-// setCaches sets how often Postgres found tables and indexes in memory.
+// setCaches sets how often Postgres found blocks of tables and indexes in memory.
 func setCaches(answer *api.Postgres, tables []stats.Table, indexes []stats.Index) {
 	var heap, index stats.Blocks
 	for i := range tables {
@@ -112,14 +112,14 @@ func setTables(answer *api.Postgres, tables []stats.Table) {
 	})
 }
 
-// most converts the rows, those with the most first.
-func most[Row, JSON any](rows []Row, of func(*Row) int64, convert func(*Row) JSON) []JSON {
+// most converts the rows, sorted by key in descending order.
+func most[Row, JSON any](rows []Row, key func(*Row) int64, convert func(*Row) JSON) []JSON {
 	rows = slices.Clone(rows)
-	slices.SortStableFunc(rows, func(a, b Row) int { return cmp.Compare(of(&b), of(&a)) })
+	slices.SortStableFunc(rows, func(a, b Row) int { return cmp.Compare(key(&b), key(&a)) })
 	return wire.Each(rows, convert)
 }
 
-// percent returns part as a percentage of whole, or nil without a whole.
+// percent returns part as a percentage of whole, or nil if whole is 0.
 func percent(part, whole int64) *float64 {
 	if whole == 0 {
 		return nil

@@ -12,19 +12,19 @@ import (
 	"github.com/belfry-mq/belfry/pkg/insight/history"
 )
 
-// Process is one process in a Range.
+// Process has the figures of one process in the requested range.
 type Process struct {
 	Hostname  string
 	Port, PID int64
-	// Buckets are the figures, the oldest first. There is at least one.
+	// Buckets has the figures, the oldest first. There is at least one bucket.
 	Buckets []history.InstanceBucket
 	Popped  int64
 }
 
-// Last returns the latest figures.
+// Last returns the figures of the latest bucket.
 func (p *Process) Last() *history.InstanceBucket { return &p.Buckets[len(p.Buckets)-1] }
 
-// ReadProcesses returns the processes that have figures. For a token with grants it returns none.
+// ReadProcesses returns the processes that have figures. For a token with grants it returns no processes.
 func (h *Handlers) ReadProcesses(ctx context.Context, q *wire.HistoryQuery, hostname, pid *string) ([]Process, error) {
 	if q.Limited {
 		return nil, nil
@@ -57,15 +57,16 @@ func (h *Handlers) ReadProcesses(ctx context.Context, q *wire.HistoryQuery, host
 	return found, nil
 }
 
-// Totals are the figures of all processes together in a bucket.
+// Totals has the sums over all processes in a bucket.
 type Totals struct {
 	DBErrors                         int64
 	CPUUser, CPUSystem, RSS          float64
 	PoolSize, PoolIdle, PoolAcquired float64
 }
 
-// totalsOf adds up the processes by the begin of a bucket. A process without a row in a bucket did nothing
-// worth one. The memory and the pool of its row before hold on, and CPU and errors are 0.
+// totalsOf returns the sums over all processes by the start of each bucket. An idle process writes no row.
+// In a bucket without a row of a process, its CPU and errors are 0, and its memory and pool have the values of
+// its previous row.
 func totalsOf(q *wire.HistoryQuery, processes []Process) map[int64]*Totals {
 	found := map[int64]*Totals{}
 	for i := range processes {
@@ -94,7 +95,7 @@ func totalsOf(q *wire.HistoryQuery, processes []Process) map[int64]*Totals {
 	return found
 }
 
-// Points returns the point of each bucket, the newest first. A bucket in which nothing happened has zeros.
+// Points returns the point of each bucket, the newest first. A bucket without counts has zeros.
 func Points[P any](q *wire.HistoryQuery, found []history.Bucket, processes []Process, point func(at time.Time, c *history.Counts, t *Totals) P) []P {
 	counts, figures := map[int64]*history.Counts{}, totalsOf(q, processes)
 	for i := range found {
@@ -107,7 +108,7 @@ func Points[P any](q *wire.HistoryQuery, found []history.Bucket, processes []Pro
 	return points
 }
 
-// forward is how long the last row of a process holds. The process may have ended since.
+// forward is how long the values of the last row of a process are used. After that, the process has probably ended.
 const forward = time.Hour
 
 // SystemMetrics serves GET /api/v1/analytics/system-metrics.
@@ -128,7 +129,7 @@ func (h *Handlers) SystemMetrics(p *wire.Params) (any, error) {
 	return api.SystemMetrics{HistorySpan: q.Span(), Replicas: replicas, ReplicaCount: int64(len(replicas)), PointCount: int64(points)}, err
 }
 
-// systemPoint is one point of system-metrics. CPU is percent of one core, multiplied by 100.
+// systemPoint returns one point of system-metrics. CPU is in hundredths of a percent of one core.
 func systemPoint(b *history.InstanceBucket) api.SystemPoint {
 	figure := func(f history.Figure, factor float64) api.Figure {
 		return api.Figure{Avg: wire.Rounded(f[1] * factor), Min: wire.Rounded(f[0] * factor), Max: wire.Rounded(f[2] * factor), Last: wire.Rounded(f[3] * factor)}

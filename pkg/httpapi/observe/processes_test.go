@@ -12,8 +12,9 @@ import (
 
 var now = time.Date(2026, 5, 16, 8, 41, 27, 0, time.UTC)
 
-// Between two rows of a process its memory is that of the first, and for an hour after the last one. Its CPU is not.
-func TestMemoryIsFilledForward(t *testing.T) {
+// A bucket without a row of a process has the memory of the previous row, and its CPU is 0. After the last row, the memory counts
+// for one hour.
+func TestMemoryOfThePreviousRowIsUsed(t *testing.T) {
 	t.Parallel()
 	from := now.Truncate(time.Minute).Add(-3 * time.Hour)
 	row := func(minute int, rss float64) history.InstanceBucket {

@@ -13,7 +13,7 @@ import (
 )
 
 const (
-	// defaultLimit and maxLimit bound the elements of a list.
+	// defaultLimit and maxLimit are the default and the largest limit of a list.
 	defaultLimit, maxLimit = 100, 1000
 )
 
@@ -21,7 +21,7 @@ func limitOf(p *wire.Params) int {
 	return wire.Clamp(1, wire.LeadingInt(p.QueryParam("limit"), defaultLimit), maxLimit)
 }
 
-// startOf reads where a list by name starts: after cursor, or at from.
+// startOf reads the start of a list by name: after the parameter cursor, or at the parameter from.
 func startOf(p *wire.Params) stats.Start {
 	if p.QueryParams().Has("cursor") {
 		return stats.Start{Name: p.Text("cursor"), After: true}
@@ -29,54 +29,11 @@ func startOf(p *wire.Params) stats.Start {
 	return stats.Start{Name: p.Text("from")}
 }
 
-// names reads the queue and the group of the path.
+// names reads the queue and the group in the path. The sender must be allowed to read the queue.
 func names(p *wire.Params) (queueName, group string, err error) {
 	queueName, group = p.PathName("queue"), p.PathName("group")
 	p.Check(wire.MayRead(p.Ctx(), queueName))
 	return queueName, group, p.Err
-}
-
-// GroupsOfQueue serves GET /api/v1/resources/queues/:queue/groups.
-func (h *Handlers) GroupsOfQueue(p *wire.Params) (any, error) {
-	name := p.PathName("queue")
-	p.Check(wire.MayRead(p.Ctx(), name))
-	from, limit := startOf(p), limitOf(p)
-	if p.Err != nil {
-		return nil, p.Err
-	}
-	found, err := h.Progress.OfQueue(p.Ctx(), name, from, limit)
-	return api.QueueGroups{
-		QueueName: name, Paused: found.Paused, Partitions: found.Partitions, Stored: found.Stored, CountsAreLowerBounds: found.AtLeast,
-		Groups: wire.Each(found.Groups, figures), Pagination: api.Page{Limit: int64(limit), Next: found.Next},
-	}, err
-}
-
-// figures describes a group of one queue.
-func figures(g *stats.GroupFigures) api.GroupFigures {
-	row := api.GroupFigures{
-		Name: g.Name, Paused: g.Paused, CreatedAt: g.CreatedAt, Joining: g.Joining, CountsAreLowerBounds: g.AtLeast, Lag: g.Lag,
-		OldestSeconds: seconds(g.Oldest), PartitionsWithLag: g.Lagging, Due: g.Due, Leased: g.Leased, Resting: g.Resting,
-		Late: g.Late, Failing: g.Failing, LeasedMessages: g.Held, DeadLetters: g.Dead, MoreDeadLetters: g.DeadAtLeast,
-	}
-	if g.Mode != queue.SubscribeAll {
-		row.SubscriptionMode, row.SubscriptionTimestamp = (*string)(&g.Mode), &g.StartAt
-	}
-	return row
-}
-
-// ShowGroupOfQueue serves GET /api/v1/consumer-groups/:group/queues/:queue.
-func (h *Handlers) ShowGroupOfQueue(p *wire.Params) (any, error) {
-	queueName, group, err := names(p)
-	if err != nil {
-		return nil, err
-	}
-	limit := limitOf(p)
-	found, err := h.Progress.Show(p.Ctx(), queueName, group, limit)
-	return api.GroupState{
-		QueueName: queueName, QueuePaused: found.QueuePaused, Group: figures(&found.GroupFigures),
-		Places:    api.Places{Due: h.places(&found.Due, limit), Leased: h.places(&found.Leased, limit), Resting: h.places(&found.Resting, limit)},
-		Timestamp: time.Now(),
-	}, err
 }
 
 // Places serves GET /api/v1/consumer-groups/:group/queues/:queue/partitions.
@@ -98,7 +55,7 @@ func (h *Handlers) Places(p *wire.Params) (any, error) {
 	return h.places(&found, ask.Limit), err
 }
 
-// instantOf reads the cursor of a list by instant.
+// instantOf reads the cursor of a list that is sorted by instant.
 func instantOf(p *wire.Params) stats.PlaceStart {
 	text := p.QueryParam("cursor")
 	if text == "" {
@@ -108,12 +65,12 @@ func instantOf(p *wire.Params) stats.PlaceStart {
 	micros, err := strconv.ParseInt(before, 10, 64)
 	tie, badTie := strconv.ParseInt(after, 10, 64)
 	if err != nil || badTie != nil || micros <= 0 || micros > wire.MaxMicros || tie < 0 || tie > stats.MaxTies {
-		p.Check(queue.Invalidf("cursor is %q: use what pagination.next of the page before says", wire.Clip(text)))
+		p.Check(queue.Invalidf("cursor is %q: use pagination.next of the previous page", wire.Clip(text)))
 	}
 	return stats.PlaceStart{ReadyAt: time.UnixMicro(micros), Tie: tie}
 }
 
-// places describes a part of the places of a group.
+// places describes a page of the places of a group.
 func (h *Handlers) places(found *stats.Places, limit int) api.PlaceList {
 	var next *string
 	if n := found.Next; n != nil {

@@ -10,10 +10,10 @@ import (
 )
 
 const (
-	// queueStatusesLimit is the default page of GET /status/queues.
+	// queueStatusesLimit is the default limit of GET /status/queues.
 	queueStatusesLimit = 100
-	// maxListedPartitions is how many partitions GET /resources/queues/:queue and
-	// GET /status/queues/:queue list. The totals always cover all partitions.
+	// maxListedPartitions is the largest limit of GET /resources/queues/:queue and
+	// GET /status/queues/:queue. It is also the default.
 	maxListedPartitions = 10_000
 )
 
@@ -26,7 +26,7 @@ func listedCounts(c stats.Counts) api.ListedCounts {
 	return api.ListedCounts{Total: c.Total, Pending: c.Pending, Processing: c.Processing, DeadLetter: c.DeadLetter}
 }
 
-// ListedQueue converts a queue of a list.
+// ListedQueue converts a queue in a list.
 func ListedQueue(q *stats.Queue) api.ListedQueue {
 	return api.ListedQueue{
 		ID: q.ID.String(), Name: q.Name, Namespace: q.Namespace, Task: q.Task, CreatedAt: q.CreatedAt, Paused: q.Paused,
@@ -50,9 +50,9 @@ func (h *Handlers) Queue(p *wire.Params) (any, error) {
 	}, err
 }
 
-// queueDetail reads a queue with at most limit partitions after the partition
-// that cursor names. The next of page is null on the last page. With countLimit the totals cover so many
-// partitions, limit can be 0, and page has totalsAreLowerBounds.
+// queueDetail reads a queue with at most limit partitions after the partition cursor.
+// page.Next is nil on the last page. With countLimit, the totals include at most this number of
+// partitions, limit can be 0, and page has TotalsAreLowerBounds.
 func (h *Handlers) queueDetail(p *wire.Params) (detail stats.QueueDetail, page api.PartitionPage, err error) {
 	name := p.PathName("queue")
 	var after *string
@@ -83,7 +83,7 @@ func (h *Handlers) queueDetail(p *wire.Params) (detail stats.QueueDetail, page a
 	return detail, page, err
 }
 
-// countLimit reads how many partitions the totals cover; nil: all of them.
+// countLimit reads how many partitions the totals include. Nil means all partitions.
 func countLimit(p *wire.Params) *int {
 	text := p.QueryParam("countLimit")
 	if text == "" {
@@ -96,8 +96,8 @@ func countLimit(p *wire.Params) *int {
 	return &n
 }
 
-// QueueStatuses serves GET /api/v1/status/queues: the queues with given tags,
-// newest first.
+// QueueStatuses serves GET /api/v1/status/queues. It lists the queues with the given
+// tags, the newest first.
 func (h *Handlers) QueueStatuses(p *wire.Params) (any, error) {
 	page := wire.ReadPage(p, queueStatusesLimit)
 	filter := stats.QueueFilter{
@@ -136,14 +136,14 @@ func (h *Handlers) QueueStatus(p *wire.Params) (any, error) {
 	}, err
 }
 
-// Sweeps serves GET /api/v1/status/sweeps: for each kind of sweep whether it is
-// running, and when it runs next. Queen MQ does not have it.
+// Sweeps serves GET /api/v1/status/sweeps. It shows for each kind of sweep whether it is
+// running, and when it runs next. Queen MQ does not have this route.
 func (h *Handlers) Sweeps(p *wire.Params) (any, error) {
 	found, err := h.Resources.Sweeps(p.Ctx())
 	return api.Sweeps{Sweeps: found}, err
 }
 
-// ConfiguredOptions returns all options as POST /api/v1/configure takes them.
+// ConfiguredOptions returns all options with the names of POST /api/v1/configure.
 func ConfiguredOptions(o *queue.Options, more *queue.Extensions) api.QueueOptions {
 	return api.QueueOptions{
 		LeaseTime: o.LeaseTime, RetryLimit: o.RetryLimit, RetryDelay: o.RetryDelay, RetryBackoff: more.RetryBackoff,

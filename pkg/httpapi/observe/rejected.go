@@ -12,7 +12,7 @@ import (
 	"github.com/belfry-mq/belfry/pkg/queue"
 )
 
-// ListRejected serves GET /api/v1/inbox/rejected. Queen MQ does not have it.
+// ListRejected serves GET /api/v1/inbox/rejected. Queen MQ does not have this route.
 func (h *Handlers) ListRejected(p *wire.Params) (any, error) {
 	f := inbox.RejectedFilter{Queue: p.Name("queue"), Code: p.Name("code"), Allowed: identity.GrantsOf(p.Ctx()).Readable()}
 	if f.Queue != nil {
@@ -35,7 +35,7 @@ func inboxRow(r *inbox.Rejection) api.RejectedRow {
 	}
 }
 
-// CheckRejectionCode refuses a code that no row has.
+// CheckRejectionCode returns an error if no rejected row can have the code.
 func CheckRejectionCode(code *string) error {
 	if code == nil {
 		return nil

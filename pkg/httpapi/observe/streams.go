@@ -10,8 +10,8 @@ import (
 	"github.com/belfry-mq/belfry/pkg/queue"
 )
 
-// ListStreams serves GET /api/v1/streams: the queries of stream clients, by source and name. Queen MQ does
-// not have it.
+// ListStreams serves GET /api/v1/streams. It lists the queries of stream clients by source and name. Queen MQ
+// does not have this route.
 func (h *Handlers) ListStreams(p *wire.Params) (any, error) {
 	limit := int64(limitOf(p))
 	var after stream.Query
@@ -20,7 +20,7 @@ func (h *Handlers) ListStreams(p *wire.Params) (any, error) {
 		decoded, err := base64.RawURLEncoding.DecodeString(text)
 		after.Source, after.Name, paged = strings.Cut(string(decoded), "\x00")
 		if err != nil || !paged || wire.CheckName("source", after.Source) != nil || wire.CheckName("name", after.Name) != nil {
-			p.Check(queue.Invalidf("cursor is %q: use what pagination.next of the page before says", wire.Clip(text)))
+			p.Check(queue.Invalidf("cursor is %q: use pagination.next of the previous page", wire.Clip(text)))
 		}
 	}
 	if p.Err != nil {

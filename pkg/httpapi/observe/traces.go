@@ -21,7 +21,7 @@ func namedTraceRow(t *trace.NamedTrace) api.NamedTrace {
 	}
 }
 
-// MessageTraces serves GET /api/v1/traces/:partitionId/:transactionId. pagination is not in Queen MQ.
+// MessageTraces serves GET /api/v1/traces/:partitionId/:transactionId. Queen MQ does not have the member pagination.
 func (h *Handlers) MessageTraces(p *wire.Params) (any, error) {
 	var found []trace.Trace
 	var cut bool
@@ -65,7 +65,7 @@ func (h *Handlers) TraceNames(p *wire.Params) (any, error) {
 	return api.TraceNames{Names: names, Total: total, Pagination: page}, err
 }
 
-// traceBound reads bound: 0 without it, and at most 10000.
+// traceBound reads the parameter bound. It is at most 10,000, and 0 if it is absent.
 func traceBound(p *wire.Params) int64 {
 	return int64(wire.Clamp(0, wire.LeadingInt(p.QueryParam("bound"), 0), 10_000))
 }

@@ -1,21 +1,21 @@
 // Package openapi contains the description of the HTTP API, an OpenAPI 3.1
-// document. Its sources are the YAML files: openapi.yaml is the head, and each
-// other file is one part of the API with its own paths and components. A part may
-// add to objects of another part: objects are merged at any depth. Two different
-// values in one place are an error.
+// document. Its sources are the YAML files. openapi.yaml is the head. Each other
+// file is one part of the API with its paths and components. A part may add members
+// to an object of another part, at any depth. If two parts have different values for
+// the same member, that is an error.
 //
-// A schema with x-go-type is that of a type of pkg/client/api. The type has the members, which are required unless they can be
-// left out, and the comments of its fields are their descriptions. Other members of the schema, such as an enum, change or
-// complete what the type says.
+// A schema with x-go-type is generated from a type of pkg/client/api. The fields of the type are the members of the schema. A
+// member is required unless it can be absent. The comment of a field is the description of the member. Other members of the
+// schema in the YAML file, such as an enum, replace or extend the generated schema.
 //
 // go generate merges the parts, in the order of the tags, into openapi.json, which
-// the server sends, and makes docs/http-reference.md and docs/http from them. A test fails when
-// one of these files is out of date.
+// the server sends. It generates docs/http-reference.md and docs/http too. A test fails
+// when one of these files is out of date.
 //
-// test/contract compares the routes, and every answer of the integration tests,
-// with the document.
+// test/contract compares the document with the routes and with every answer of the
+// integration tests.
 //
-// It imports no package of Belfry. pkg/httpapi, tests and scripts import it.
+// The package imports no package of Belfry. pkg/httpapi, tests and scripts import it.
 package openapi
 
 import (
@@ -26,7 +26,7 @@ import (
 
 //go:generate go run ../../../scripts/reference
 
-// Sources are the parts.
+// Sources has the YAML files.
 //
 //go:embed *.yaml
 var Sources embed.FS
@@ -36,11 +36,11 @@ var Sources embed.FS
 //go:embed openapi.json
 var Document []byte
 
-// sourceVersion is the version in the sources, which no build sets.
+// sourceVersion is the version in the YAML files. WithVersion replaces it.
 var sourceVersion = []byte(`"version": "unknown"`)
 
-// WithVersion returns the document of a server of this version.
+// WithVersion returns the document with the version of a server.
 func WithVersion(version string) []byte {
-	quoted, _ := json.Marshal(version) // a string is never an error
+	quoted, _ := json.Marshal(version) // never fails for a string
 	return bytes.Replace(Document, sourceVersion, append([]byte(`"version": `), quoted...), 1)
 }

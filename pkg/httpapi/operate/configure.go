@@ -34,8 +34,8 @@ func (h *Handlers) Configure(p *wire.Params) (any, error) {
 	}, err
 }
 
-// ChangeQueue serves PATCH /api/v1/resources/queues/:queue. It changes only the tags and options that the body names.
-// Queen MQ does not have it.
+// ChangeQueue serves PATCH /api/v1/resources/queues/:queue. It changes only the tags and options in the body.
+// Queen MQ does not have this route.
 func (h *Handlers) ChangeQueue(p *wire.Params) (any, error) {
 	name := p.PathName("queue")
 	p.Check(wire.MayAdminister(p.Ctx(), name))
@@ -53,7 +53,7 @@ func (h *Handlers) ChangeQueue(p *wire.Params) (any, error) {
 	audit.Begin(p.Ctx(), audit.Target{Queue: name}, named)
 	now, changed, err := h.Catalog.Change(p.Ctx(), name, func(now *catalog.Settings) {
 		set.Settings = *now
-		_ = set.parseChange(body, audit.Parameters{}) // it was read without an error before
+		_ = set.parseChange(body, audit.Parameters{}) // the first call has shown that the body is valid
 		*now = set.Settings
 	})
 	if err != nil {
@@ -65,7 +65,7 @@ func (h *Handlers) ChangeQueue(p *wire.Params) (any, error) {
 	}, nil
 }
 
-// parseChange reads a body that names what changes into the settings, and into named. null counts as not named.
+// parseChange reads a body that contains only changes. It sets them in the settings and in named. null counts as not sent.
 func (set *configuration) parseChange(body []byte, named audit.Parameters) error {
 	set.sent, set.unknown = map[string]bool{}, nil
 	return wire.Object(body, func(name string, value jsontext.Value) error {
@@ -97,7 +97,7 @@ func (set *configuration) parseChange(body []byte, named audit.Parameters) error
 			named["options"] = options
 			return err
 		default:
-			return queue.Invalidf("%s is unknown: a change names namespace, task or options", wire.Clip(name))
+			return queue.Invalidf("%s is unknown: send namespace, task or options", wire.Clip(name))
 		}
 	})
 }
@@ -105,7 +105,7 @@ func (set *configuration) parseChange(body []byte, named audit.Parameters) error
 // configuration reads the body of a configure call.
 type configuration struct {
 	catalog.Settings
-	// sent holds the known options of the body, unknown the other ones in order.
+	// sent has the known options of the body. unknown has the unknown options in order.
 	sent    map[string]bool
 	unknown []string
 }

@@ -98,7 +98,7 @@ func TestEveryOptionIsReadAndAnswered(t *testing.T) {
 		case reflect.Bool:
 			field.SetBool(true)
 		default:
-			require.Fail(t, "an option of a new kind", v.Type().Field(i).Name)
+			require.Fail(t, "an option has a type that the test does not support", v.Type().Field(i).Name)
 		}
 	}
 	require.Equal(t, 15, v.NumField())
@@ -113,7 +113,7 @@ func TestEveryOptionIsReadAndAnswered(t *testing.T) {
 	}}, f.Configured)
 	require.JSONEq(t, `{"configured":true,"queueId":"`+apitest.IDOne.String()+`","partitionId":"`+apitest.IDTwo.String()+`",
 		"queue":"a \"b\"","namespace":"n","task":"t","options":`+string(sent)+`,
-		"warnings":["options.ttl has no effect, so that no client loses messages by a default: set expireAfterSeconds to have messages expire"]}`,
+		"warnings":["options.ttl has no effect, because clients send it by default and messages would then be deleted: set expireAfterSeconds to make messages expire"]}`,
 		rec.Body.String())
 }
 

@@ -53,14 +53,14 @@ func TestInvalidDeadLetterQueriesAreRefused(t *testing.T) {
 	for query, want := range map[string]string{
 		"from=soon":               `from is "soon": it must be an instant such as 2026-05-16T08:41:27.123Z`,
 		"to=2026-02-30":           `to is "2026-02-30": it must be an instant such as 2026-05-16T08:41:27.123Z`,
-		"cursor=x":                `cursor is "x": use what pagination.next of the page before says`,
-		"cursor=5_x":              `cursor is "5_x": use what pagination.next of the page before says`,
-		"cursor=-5_1":             `cursor is "-5_1": use what pagination.next of the page before says`,
+		"cursor=x":                `cursor is "x": use pagination.next of the previous page`,
+		"cursor=5_x":              `cursor is "5_x": use pagination.next of the previous page`,
+		"cursor=-5_1":             `cursor is "-5_1": use pagination.next of the previous page`,
 		"queue=%ff":               "queue is not UTF-8",
 		"consumerGroup=%00":       "consumerGroup contains a NUL character: remove it",
-		"transactionId=%00":       "transactionId is not UTF-8 without NUL",
+		"transactionId=%00":       "transactionId contains a NUL character or is not UTF-8",
 		"partition=" + long(256):  "partition is 256 bytes long: at most 255 are allowed",
-		"cursor=9999999999999999": `cursor is "9999999999999999": use what pagination.next of the page before says`,
+		"cursor=9999999999999999": `cursor is "9999999999999999": use pagination.next of the previous page`,
 	} {
 		f := &apitest.Fakes{}
 		require.Equal(t, want, apitest.RequireError(t, apitest.Call(f, http.MethodGet, "/api/v1/dlq?"+query, ""), http.StatusBadRequest))
@@ -94,7 +94,7 @@ func TestARedriveToAnotherQueueMoves(t *testing.T) {
 	require.Equal(t, "to parked q g", strings.Join(f.DeadLetters.Texts, " "))
 	require.Equal(t, int64(50), f.DeadLetters.Rate)
 	require.True(t, f.DeadLetters.DryRun)
-	require.Equal(t, "toQueue is not possible here: use /api/v1/dlq/redrive",
+	require.Equal(t, "toQueue is not possible in a stream: use /api/v1/dlq/redrive",
 		apitest.RequireError(t, apitest.Call(f, http.MethodPost, "/api/v1/dlq/redrive/stream", body), http.StatusBadRequest))
 }
 
@@ -104,21 +104,21 @@ func TestInvalidRedrivesAreRefused(t *testing.T) {
 	for body, want := range map[string]string{
 		``:                      "Empty request body",
 		`{"consumerGroup":"g"}`: "queue is required",
-		`{"queue":"q"}`:         "consumerGroup is required: what is redriven goes to one group; the reader without one is __QUEUE_MODE__",
-		`{"queue":"q","consumerGroup":"","all":true}`: "consumerGroup is required: what is redriven goes to one group; the reader without one is __QUEUE_MODE__",
-		`{` + named + `}`:             "say which: transactionId, partition, error, from, to, or all: true for every dead letter of the queue and consumerGroup",
-		`{` + named + `,"all":false}`: "say which: transactionId, partition, error, from, to, or all: true for every dead letter of the queue and consumerGroup",
+		`{"queue":"q"}`:         "consumerGroup is required: send __QUEUE_MODE__ for the reader without a group",
+		`{"queue":"q","consumerGroup":"","all":true}`: "consumerGroup is required: send __QUEUE_MODE__ for the reader without a group",
+		`{` + named + `}`:             "the dead letters are not selected: send transactionId, partition, error, from or to, or all: true for every dead letter of the queue and consumerGroup",
+		`{` + named + `,"all":false}`: "the dead letters are not selected: send transactionId, partition, error, from or to, or all: true for every dead letter of the queue and consumerGroup",
 		`{` + named + `,"all":1}`:     "all must be true or false, not 1",
 		`{` + named + `,"dryRun":""}`: `dryRun must be true or false, not ""`,
 		`{` + named + `,"rate":0}`:    "rate is 0: it must be between 1 and 100000 messages per second",
 		`{` + named + `,"rate":1.5}`:  "rate must be a whole number, not 1.5",
 		`{` + named + `,"from":5}`:    "from must be an instant as a string, not 5",
 		`{` + named + `,"from":""}`:   `from must be an instant as a string, not ""`,
-		`{` + named + `,"all":true,"from":"2026-01-02","to":"2026-01-01"}`: "to is before from: exchange them",
+		`{` + named + `,"all":true,"from":"2026-01-02","to":"2026-01-01"}`: "to is before from: swap them",
 		`{` + named + `,"to":"x"}`:                 `to is "x": it must be an instant such as 2026-05-16T08:41:27.123Z`,
-		`{` + named + `,"all":true,"toQueue":"q"}`: "toQueue is the queue itself: leave it out to deliver the dead letters there again",
+		`{` + named + `,"all":true,"toQueue":"q"}`: "toQueue is the same as queue: remove toQueue to deliver the dead letters again",
 		`{"queue":5}`: "queue must be a string, not 5",
-		`{` + named + `,"all":true,"dryrun":true}`: `"dryrun" is no field of a redrive: use queue, consumerGroup, partition, transactionId, ` +
+		`{` + named + `,"all":true,"dryrun":true}`: `"dryrun" is not a field of a redrive: use queue, consumerGroup, partition, transactionId, ` +
 			`error, from, to, all, rate, toQueue, asOf and dryRun`,
 	} {
 		f := &apitest.Fakes{}
@@ -133,19 +133,19 @@ func TestPurgeReportsItsCounts(t *testing.T) {
 	rec := apitest.Call(f, http.MethodDelete, "/api/v1/dlq?queue=q&dryRun=1&consumerGroup=g", "")
 	require.JSONEq(t, `{"success":true,"queue":"q","dryRun":true,"matched":10,"purged":7,"remaining":3}`, rec.Body.String())
 	require.True(t, f.DeadLetters.DryRun)
-	require.Equal(t, "queue is required: name the queue whose dead letters are to be deleted",
+	require.Equal(t, "queue is required: send the queue of the dead letters to delete",
 		apitest.RequireError(t, apitest.Call(f, http.MethodDelete, "/api/v1/dlq?consumerGroup=g", ""), http.StatusBadRequest))
 }
 
 func TestPurgeRefusesUnknownParameters(t *testing.T) {
 	t.Parallel()
-	const parameters = "is no parameter of a purge: use queue, consumerGroup, partition, transactionId, error, from, to, dryRun and asOf"
+	const parameters = "is not a parameter of a purge: use queue, consumerGroup, partition, transactionId, error, from, to, dryRun and asOf"
 	for query, want := range map[string]string{
 		"group=g":                       `"group" ` + parameters,
 		"dry_run=true":                  `"dry_run" ` + parameters,
 		"dryRun=True":                   `dryRun is "True": it must be true or false`,
 		"dryRun=yes":                    `dryRun is "yes": it must be true or false`,
-		"from=2026-01-02&to=2026-01-01": "to is before from: exchange them",
+		"from=2026-01-02&to=2026-01-01": "to is before from: swap them",
 	} {
 		f := &apitest.Fakes{}
 		require.Equal(t, want, apitest.RequireError(t, apitest.Call(f, http.MethodDelete, "/api/v1/dlq?queue=q&"+query, ""), http.StatusBadRequest))
@@ -156,7 +156,7 @@ func TestPurgeRefusesUnknownParameters(t *testing.T) {
 		require.Equal(t, http.StatusOK, apitest.Call(f, http.MethodDelete, "/api/v1/dlq?queue=q&"+query, "").Code)
 		require.False(t, f.DeadLetters.DryRun)
 	}
-	f := &apitest.Fakes{} // the first instant there is bounds the purge all the same
+	f := &apitest.Fakes{} // the earliest possible instant is still a filter
 	require.Equal(t, http.StatusOK, apitest.Call(f, http.MethodDelete, "/api/v1/dlq?queue=q&to=0001-01-01T00:00:00Z", "").Code)
 	require.Equal(t, 1, f.DeadLetters.Filter.To.Year())
 	require.False(t, f.DeadLetters.Filter.To.IsZero())

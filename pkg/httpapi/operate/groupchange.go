@@ -10,7 +10,7 @@ import (
 	"github.com/belfry-mq/belfry/pkg/queue"
 )
 
-// DeleteGroup serves DELETE /api/v1/consumer-groups/:group: in all queues.
+// DeleteGroup serves DELETE /api/v1/consumer-groups/:group. It deletes the group in all queues.
 func (h *Handlers) DeleteGroup(p *wire.Params) (any, error) { return h.deleteGroup(p, nil) }
 
 // DeleteGroupOfQueue serves DELETE /api/v1/consumer-groups/:group/queues/:queue.
@@ -20,8 +20,8 @@ func (h *Handlers) DeleteGroupOfQueue(p *wire.Params) (any, error) {
 	return h.deleteGroup(p, &name)
 }
 
-// deleteGroup deletes a group in one queue, or in all queues for a nil name. It
-// keeps the stored subscription when deleteMetadata is false.
+// deleteGroup deletes a group in one queue, or in all queues if queueName is nil. If the
+// parameter deleteMetadata is false, it keeps the stored subscription.
 func (h *Handlers) deleteGroup(p *wire.Params, queueName *string) (any, error) {
 	group := p.PathName("group")
 	if p.Err != nil {
@@ -48,7 +48,7 @@ func (h *Handlers) SeekQueue(p *wire.Params) (any, error) {
 	moved, err := h.GroupWriter.Seek(p.Ctx(), name, group, place)
 	return api.Sought{
 		Success: true, Group: group, Queue: name, SeekToEnd: place.End,
-		SeekToBeginning: !place.End && place.After.IsZero(), // Queen MQ does not have it
+		SeekToBeginning: !place.End && place.After.IsZero(), // a member that Queen MQ does not have
 		TargetTimestamp: wire.OrNull(place.After), PartitionsUpdated: moved,
 	}, err
 }
@@ -76,7 +76,7 @@ func (h *Handlers) SeekPartition(p *wire.Params) (any, error) {
 	}, err
 }
 
-// seekParameters are the parameters of a seek in the audit.
+// seekParameters returns the parameters of a seek for the audit.
 func seekParameters(place catalog.Position) audit.Parameters {
 	switch {
 	case place.End:
@@ -88,8 +88,8 @@ func seekParameters(place catalog.Position) audit.Parameters {
 	}
 }
 
-// readSeek reads a position from the body or the query: toEnd, toBeginning or
-// timestamp. Two positions are an error. given is false without a position.
+// readSeek reads a position from the body or the query: toEnd, toBeginning or timestamp.
+// More than one position is an error. given is false if the request has no position.
 func (h *Handlers) readSeek(p *wire.Params) (place catalog.Position, given bool, err error) {
 	if p.Err != nil {
 		return place, false, p.Err

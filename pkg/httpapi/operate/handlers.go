@@ -5,6 +5,7 @@ import (
 
 	"github.com/labstack/echo/v4"
 
+	"github.com/belfry-mq/belfry/pkg/access/identity"
 	"github.com/belfry-mq/belfry/pkg/engine/catalog"
 	"github.com/belfry-mq/belfry/pkg/engine/deadletter"
 	"github.com/belfry-mq/belfry/pkg/engine/inbox"
@@ -49,7 +50,7 @@ type Rejections interface {
 	Discard(ctx context.Context, f inbox.RejectedFilter) (rows int64, more bool, err error)
 }
 
-// Transactor applies operations in a database transaction of their own.
+// Transactor applies operations in one database transaction.
 type Transactor interface {
 	Transact(ctx context.Context, tx *queue.Transaction) (queue.TransactionResult, error)
 }
@@ -61,7 +62,7 @@ type Streams interface {
 	Delete(ctx context.Context, id queue.ID) (existed bool, err error)
 }
 
-// Switches are the switches for maintenance.
+// Switches turn push maintenance and pop maintenance on and off.
 type Switches interface {
 	observe.Switches
 	Set(ctx context.Context, name maintenance.Switch, enabled bool) error
@@ -91,10 +92,13 @@ type Handlers struct {
 	Switches    Switches
 	Spool       Spool
 	Meter       Meter
-	Defaults    queue.Defaults
-	Bodies      wire.BodyReader
-	// Streams are what all streams share.
+	Rights      Rights
+	// Verify returns the principal of a token, or an error. It is nil if the server requires no tokens.
+	Verify   func(ctx context.Context, text string) (*identity.Principal, error)
+	Defaults queue.Defaults
+	Bodies   wire.BodyReader
+	// Streams has the values that all streams share.
 	Streams wire.Streams
-	// Report counts and logs the error that ends a stream, and returns its text for the client.
+	// Report counts and logs an error that ends a stream, and returns the text for the client.
 	Report func(c echo.Context, err error) string
 }

@@ -14,12 +14,12 @@ import (
 // SetMaintenance serves POST /api/v1/system/maintenance.
 func (h *Handlers) SetMaintenance(p *wire.Params) (any, error) {
 	enabled, err := h.setSwitch(p, maintenance.Push)
-	healthy, message := h.Spool.Healthy() == nil, "Push maintenance is off: the messages on disk are stored now"
+	healthy, message := h.Spool.Healthy() == nil, "Push maintenance is off: the instances now move the messages from their disks to the database"
 	switch {
 	case enabled && healthy:
-		message = "Push maintenance is on: pushes are kept on the disks of the instances until it ends"
+		message = "Push maintenance is on: the instances keep pushes on their disks until push maintenance ends"
 	case enabled:
-		message = "Push maintenance is on: this instance cannot use its spool.dir, so it refuses pushes with 503 until it ends"
+		message = "Push maintenance is on: this instance cannot use its spool.dir, so it refuses pushes with 503 until push maintenance ends"
 	}
 	return api.PushMaintenanceSet{
 		MaintenanceMode: enabled, BufferedMessages: int64(h.Spool.Stats().Messages), BufferHealthy: healthy, Message: message,

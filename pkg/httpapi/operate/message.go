@@ -10,14 +10,14 @@ import (
 	"github.com/belfry-mq/belfry/pkg/queue"
 )
 
-// beginMessageAudit begins the audit of a change of the message, for a group or for all. The package that finds
-// the message adds the names of its queue and partition.
+// beginMessageAudit begins the row of the audit for a change of a message, for one group or for all groups. The
+// package that finds the message adds the names of its queue and partition.
 func beginMessageAudit(p *wire.Params, m *wire.MessagePath, group *string) {
 	audit.Begin(p.Ctx(), audit.Target{TransactionID: m.TransactionID, Group: orEmpty(group)}, audit.Parameters{"partitionId": m.PartitionText})
 }
 
-// DeleteMessage serves DELETE /api/v1/messages/:partitionId/:transactionId. The
-// answer for a message that does not exist is a 200 too, as in Queen MQ.
+// DeleteMessage serves DELETE /api/v1/messages/:partitionId/:transactionId. If the
+// message does not exist, the answer is a 200 too, as in Queen MQ.
 func (h *Handlers) DeleteMessage(p *wire.Params) (any, error) {
 	ref, err := wire.ReadMessagePath(p)
 	var existed bool
@@ -38,8 +38,8 @@ func (h *Handlers) DeleteMessage(p *wire.Params) (any, error) {
 	return api.DeletedMessage{Success: existed, PartitionID: ref.PartitionText, TransactionID: ref.TransactionID, Message: text}, err
 }
 
-// readMessage reads the path, and consumerGroup and error of an optional body. group is nil when
-// the body names none.
+// readMessage reads the path, and consumerGroup and error from an optional body. group is nil if the
+// body has no consumerGroup.
 func (h *Handlers) readMessage(p *wire.Params) (ref wire.MessagePath, group *string, reason string, err error) {
 	if ref, err = wire.ReadMessagePath(p); err != nil {
 		return ref, nil, "", err
@@ -68,7 +68,7 @@ func (h *Handlers) readMessage(p *wire.Params) (ref wire.MessagePath, group *str
 }
 
 // DeadLetterMessage serves POST /api/v1/messages/:partitionId/:transactionId/dlq.
-// The message becomes a dead letter for a group, also when a lease covers it.
+// The message becomes a dead letter for a group, even if a lease covers it.
 func (h *Handlers) DeadLetterMessage(p *wire.Params) (any, error) {
 	ref, group, reason, err := h.readMessage(p)
 	if err != nil {
@@ -77,7 +77,7 @@ func (h *Handlers) DeadLetterMessage(p *wire.Params) (any, error) {
 	hint := ""
 	if group == nil {
 		group = wire.OrNull(queue.DefaultGroup)
-		hint = "; if a consumer group is to give the message up, name it in consumerGroup"
+		hint = "; to make it a dead letter of a consumer group, send the group as consumerGroup"
 	}
 	if reason == "" {
 		reason = "Moved to the dead letter queue"
@@ -105,8 +105,7 @@ func (h *Handlers) DeadLetterMessage(p *wire.Params) (any, error) {
 }
 
 // RetryMessage serves POST /api/v1/messages/:partitionId/:transactionId/retry. It
-// redrives one message: for one group, or for all groups that have it as a dead
-// letter.
+// redrives a message for one group, or for all groups that have it as a dead letter.
 func (h *Handlers) RetryMessage(p *wire.Params) (any, error) {
 	ref, group, _, err := h.readMessage(p)
 	if err != nil {

@@ -24,7 +24,7 @@ func TestMessagesAreDeadLetteredAndRetried(t *testing.T) {
 	require.Equal(t, queue.DefaultGroup, f.Transactions[1].Operations[0].Ack.Group)
 	require.NotEmpty(t, f.Transactions[1].Operations[0].Ack.Error)
 
-	const advice = "; if a consumer group is to give the message up, name it in consumerGroup"
+	const advice = "; to make it a dead letter of a consumer group, send the group as consumerGroup"
 	for _, c := range []struct{ body, why, want string }{
 		{"", "Message not found", "Message not found"},
 		{"", "The group has no place", "The group has no place" + advice},
@@ -39,7 +39,7 @@ func TestMessagesAreDeadLetteredAndRetried(t *testing.T) {
 	rec = apitest.Call(f, http.MethodPost, path+"/retry", "")
 	require.Equal(t, `{"success":true,"partitionId":"`+apitest.IDTwo.String()+`","transactionId":"t/%","consumerGroup":null,"redriven":1}`, rec.Body.String())
 	require.Nil(t, f.DeadLetters.Group)
-	s, _ := apitest.Server(f) // a body of unknown length that is empty is none
+	s, _ := apitest.Server(f) // an empty body of unknown length counts as no body
 	chunked := httptest.NewRequest(http.MethodPost, path+"/retry", io.MultiReader())
 	require.Equal(t, int64(-1), chunked.ContentLength)
 	require.Equal(t, http.StatusOK, apitest.Send(s, chunked).Code)

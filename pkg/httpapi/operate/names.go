@@ -9,7 +9,7 @@ import (
 	"github.com/belfry-mq/belfry/pkg/queue"
 )
 
-// nameMember reads a name or a transaction id from the body of a request.
+// nameMember reads a member of a body that is a name or a transaction id.
 func nameMember(field string, value jsontext.Value, into **string) error {
 	name, ok := wire.Text(value)
 	if !ok {

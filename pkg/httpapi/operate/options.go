@@ -16,17 +16,17 @@ import (
 )
 
 const (
-	// maxOption is the largest number of an option. It fits a 32-bit integer of a
-	// client; as seconds it is 68 years.
+	// maxOption is the largest value of a numeric option. It fits a 32-bit integer of a
+	// client. As a number of seconds it is 68 years.
 	maxOption = math.MaxInt32
-	// maxUnknown is how many unknown options the answer lists.
+	// maxUnknown is the maximum number of unknown options in the answer.
 	maxUnknown = 20
 	// maxEdits is the largest edit distance between an unknown option and the
 	// option that the warning suggests.
 	maxEdits = 3
 )
 
-// numbers returns the numeric options by their names on the wire.
+// numbers returns the numeric options by their names in the API.
 func (set *configuration) numbers() map[string]*int64 {
 	o, more := &set.Options, &set.Extensions
 	return map[string]*int64{
@@ -39,7 +39,7 @@ func (set *configuration) numbers() map[string]*int64 {
 	}
 }
 
-// flags returns the boolean options by their names on the wire.
+// flags returns the boolean options by their names in the API.
 func (set *configuration) flags() map[string]*bool {
 	o, more := &set.Options, &set.Extensions
 	return map[string]*bool{
@@ -49,8 +49,8 @@ func (set *configuration) flags() map[string]*bool {
 	}
 }
 
-// option stores one option. It drops an unknown option; see
-// docs/compatibility.md#configure. null leaves the default.
+// option sets one option. It only records the name of an unknown option; see
+// docs/compatibility.md#configure. For null it keeps the default.
 func (set *configuration) option(name string, value jsontext.Value) (err error) {
 	number, flag := set.numbers()[name], set.flags()[name]
 	if number == nil && flag == nil {
@@ -85,7 +85,8 @@ func (set *configuration) option(name string, value jsontext.Value) (err error) 
 	return nil
 }
 
-// optionsInForce returns the options of Queen MQ after the call, and each option of Belfry's own that the request sent.
+// optionsInForce returns the options after the call: all options that Queen MQ knows, and the other options that the request
+// sent.
 func (set *configuration) optionsInForce() api.SetOptions {
 	o, more := &set.Options, &set.Extensions
 	return api.SetOptions{
@@ -109,13 +110,13 @@ func ifSent[T any](set *configuration, option string, value *T) *T {
 	return value
 }
 
-// warnings lists the options that were dropped, the options that have no effect, and more unless it is empty. It returns nil
-// without any.
+// warnings returns warnings about unknown options and options without effect, and the warning more unless it is empty. It
+// returns nil if there is no warning.
 func (set *configuration) warnings(more string) []string {
 	var list []string
 	for i, name := range set.unknown {
 		if i == maxUnknown {
-			list = append(list, "other unknown options were dropped too")
+			list = append(list, "further unknown options were dropped")
 			break
 		}
 		warning := fmt.Sprintf("options.%s is unknown and was dropped", wire.Clip(name))
@@ -131,11 +132,11 @@ func (set *configuration) warnings(more string) []string {
 		}
 	}
 	add(set.sent["ttl"] && o.TTL > 0,
-		"options.ttl has no effect, so that no client loses messages by a default: set expireAfterSeconds to have messages expire")
+		"options.ttl has no effect, because clients send it by default and messages would then be deleted: set expireAfterSeconds to make messages expire")
 	add(set.sent["deadLetterQueue"] && !o.DeadLetterQueue,
-		"options.deadLetterQueue false has no effect: messages out of retries are always kept as dead letters")
+		"options.deadLetterQueue false has no effect: a message without remaining retries always becomes a dead letter")
 	add(set.sent["dlqAfterMaxRetries"] && !o.DLQAfterMaxRetries,
-		"options.dlqAfterMaxRetries false has no effect: messages out of retries are always kept as dead letters")
+		"options.dlqAfterMaxRetries false has no effect: a message without remaining retries always becomes a dead letter")
 	add(o.RetentionSeconds > 0 && !o.RetentionEnabled, "options.retentionSeconds has no effect without retentionEnabled true")
 	add(o.CompletedRetentionSeconds > 0 && !o.RetentionEnabled,
 		"options.completedRetentionSeconds has no effect without retentionEnabled true")
@@ -147,7 +148,7 @@ func (set *configuration) warnings(more string) []string {
 // nearest returns the known option with the most similar name, or "".
 func (set *configuration) nearest(name string) string {
 	if len(name) > 2*maxEdits+len("completedRetentionSeconds") {
-		return "" // longer than every option and its edits
+		return "" // longer than every option plus maxEdits
 	}
 	best, edits := "", maxEdits+1
 	known := append(slices.Collect(maps.Keys(set.numbers())), slices.Collect(maps.Keys(set.flags()))...)

@@ -14,8 +14,8 @@ import (
 	"github.com/belfry-mq/belfry/test/apitest"
 )
 
-// growth returns the options of a new queue that Queen MQ does not have.
-func growth(edit ...func(*queue.Extensions)) queue.Extensions {
+// extensions returns the defaults of the options that Queen MQ does not have, with edits.
+func extensions(edit ...func(*queue.Extensions)) queue.Extensions {
 	x := queue.DefaultDefaults().Extensions()
 	for _, e := range edit {
 		e(&x)
@@ -23,15 +23,15 @@ func growth(edit ...func(*queue.Extensions)) queue.Extensions {
 	return x
 }
 
-// Options that Queen MQ does not have are answered only when the request sends them.
+// If Queen MQ does not have an option, the answer has the option only if the request sent it.
 func TestExtensionsAreAnsweredWhenTheyAreSent(t *testing.T) {
 	t.Parallel()
 	for options, want := range map[string]queue.Extensions{
-		``: growth(), `"expireAfterSeconds":null,"maxDeliveries":null,"deadLetterExpired":null`: growth(),
-		`"expireAfterSeconds":0,"deadLetterExpired":false,"maxDeliveries":0`: growth(),
-		`"expireAfterSeconds":5,"deadLetterExpired":true,"maxDeliveries":3`:  growth(func(x *queue.Extensions) { x.ExpireAfterSeconds, x.DeadLetterExpired, x.MaxDeliveries = 5, true, 3 }),
-		`"expireAfterSeconds":7`: growth(func(x *queue.Extensions) { x.ExpireAfterSeconds = 7 }),
-		`"retryDelay":1000`:      growth(), `"retryDelay":0`: growth(),
+		``: extensions(), `"expireAfterSeconds":null,"maxDeliveries":null,"deadLetterExpired":null`: extensions(),
+		`"expireAfterSeconds":0,"deadLetterExpired":false,"maxDeliveries":0`: extensions(),
+		`"expireAfterSeconds":5,"deadLetterExpired":true,"maxDeliveries":3`:  extensions(func(x *queue.Extensions) { x.ExpireAfterSeconds, x.DeadLetterExpired, x.MaxDeliveries = 5, true, 3 }),
+		`"expireAfterSeconds":7`: extensions(func(x *queue.Extensions) { x.ExpireAfterSeconds = 7 }),
+		`"retryDelay":1000`:      extensions(), `"retryDelay":0`: extensions(),
 		`"retryBackoff":1,"retryDelayMax":0`: {RetryBackoff: 1},
 	} {
 		f := &apitest.Fakes{}
@@ -55,11 +55,11 @@ func TestExtensionsAreAnsweredWhenTheyAreSent(t *testing.T) {
 				}
 			}
 		}
-		require.Len(t, body.Options, 15+extra, "the fifteen options of Queen MQ, and the sent ones: %s", options)
+		require.Len(t, body.Options, 15+extra, "the fifteen options of Queen MQ, and the other options that were sent: %s", options)
 	}
 }
 
-// Of two options objects in a body only the last one counts.
+// If a body has two options objects, only the last object counts.
 func TestTheLastOptionsObjectCounts(t *testing.T) {
 	t.Parallel()
 	set, err := operate.ParseConfigure([]byte(`{"queue":"q","options":{"maxDeliveries":3,"retryDelay":5,"ttI":1},"options":{}}`), queue.Defaults{})
@@ -70,7 +70,7 @@ func TestTheLastOptionsObjectCounts(t *testing.T) {
 
 func TestConfigureWarnsAboutIneffectiveOptions(t *testing.T) {
 	t.Parallel()
-	const dead = " false has no effect: messages out of retries are always kept as dead letters"
+	const dead = " false has no effect: a message without remaining retries always becomes a dead letter"
 	for options, want := range map[string][]string{
 		``: nil, `"ttl":0`: nil, `"deadLetterQueue":true,"dlqAfterMaxRetries":true`: nil,
 		`"deadLetterExpired":true,"expireAfterSeconds":1`: nil,
@@ -79,7 +79,7 @@ func TestConfigureWarnsAboutIneffectiveOptions(t *testing.T) {
 		`"maxDelivery":1,"tll":2`: {"options.maxDelivery is unknown and was dropped: did you mean maxDeliveries?", "options.tll is unknown and was dropped: did you mean ttl?"},
 		`"colour":[1],"colour":2`: {"options.colour is unknown and was dropped"},
 		`"":1`:                    {"options. is unknown and was dropped"},
-		`"ttl":3600`:              {"options.ttl has no effect, so that no client loses messages by a default: set expireAfterSeconds to have messages expire"},
+		`"ttl":3600`:              {"options.ttl has no effect, because clients send it by default and messages would then be deleted: set expireAfterSeconds to make messages expire"},
 		`"deadLetterQueue":false`: {"options.deadLetterQueue" + dead},
 		`"dlqAfterMaxRetries":false,"x":null`: {
 			"options.x is unknown and was dropped", "options.dlqAfterMaxRetries" + dead,
@@ -97,7 +97,7 @@ func TestConfigureWarnsAboutIneffectiveOptions(t *testing.T) {
 		}
 		require.NoError(t, json.Unmarshal(rec.Body.Bytes(), &body))
 		require.Equal(t, want, body.Warnings, options)
-		require.Equal(t, want != nil, strings.Contains(rec.Body.String(), `"warnings"`), "the member is absent without warnings")
+		require.Equal(t, want != nil, strings.Contains(rec.Body.String(), `"warnings"`), "without a warning, the member warnings is absent")
 	}
 }
 
@@ -111,7 +111,7 @@ func TestTheListOfUnknownOptionsIsBounded(t *testing.T) {
 	require.NoError(t, err)
 	warnings := set.Warnings
 	require.Len(t, warnings, operate.MaxUnknown+1)
-	require.Equal(t, "other unknown options were dropped too", warnings[operate.MaxUnknown])
+	require.Equal(t, "further unknown options were dropped", warnings[operate.MaxUnknown])
 	require.Less(t, len(warnings[0]), 150)
 }
 

@@ -10,7 +10,8 @@ import (
 	"github.com/belfry-mq/belfry/pkg/queue"
 )
 
-// PauseQueue returns the handler of POST /api/v1/resources/queues/:queue/pause, or of resume.
+// PauseQueue returns the handler of POST /api/v1/resources/queues/:queue/pause if paused is true, and otherwise of
+// .../resume.
 func (h *Handlers) PauseQueue(paused bool) func(p *wire.Params) (any, error) {
 	return func(p *wire.Params) (any, error) {
 		name := p.PathName("queue")
@@ -19,8 +20,8 @@ func (h *Handlers) PauseQueue(paused bool) func(p *wire.Params) (any, error) {
 	}
 }
 
-// PausePartition returns the handler of POST /api/v1/resources/queues/:queue/partitions/:partition/pause,
-// or of resume.
+// PausePartition returns the handler of POST /api/v1/resources/queues/:queue/partitions/:partition/pause
+// if paused is true, and otherwise of .../resume.
 func (h *Handlers) PausePartition(paused bool) func(p *wire.Params) (any, error) {
 	return func(p *wire.Params) (any, error) {
 		name, partition := p.PathName("queue"), p.PathName("partition")
@@ -29,8 +30,8 @@ func (h *Handlers) PausePartition(paused bool) func(p *wire.Params) (any, error)
 	}
 }
 
-// PauseGroup returns the handler of POST /api/v1/consumer-groups/:group/queues/:queue/pause, or of
-// resume.
+// PauseGroup returns the handler of POST /api/v1/consumer-groups/:group/queues/:queue/pause if paused is
+// true, and otherwise of .../resume.
 func (h *Handlers) PauseGroup(paused bool) func(p *wire.Params) (any, error) {
 	return func(p *wire.Params) (any, error) {
 		name, group := p.PathName("queue"), p.PathName("group")

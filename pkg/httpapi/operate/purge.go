@@ -14,7 +14,7 @@ import (
 	"github.com/belfry-mq/belfry/pkg/queue"
 )
 
-// PurgeDeadLetters serves DELETE /api/v1/dlq. Queen MQ does not have it.
+// PurgeDeadLetters serves DELETE /api/v1/dlq. Queen MQ does not have this route.
 func (h *Handlers) PurgeDeadLetters(p *wire.Params) (any, error) {
 	r, err := readPurge(p)
 	if err != nil {
@@ -29,7 +29,7 @@ func (h *Handlers) PurgeDeadLetters(p *wire.Params) (any, error) {
 	}, err
 }
 
-// purgeRequest is the query of a purge.
+// purgeRequest holds the query of a purge.
 type purgeRequest struct {
 	deadletter.Filter
 	dryRun bool
@@ -42,7 +42,7 @@ func readPurge(p *wire.Params) (r purgeRequest, err error) {
 		return r, p.Err
 	}
 	if r.Queue == nil {
-		return r, queue.Invalidf("queue is required: name the queue whose dead letters are to be deleted")
+		return r, queue.Invalidf("queue is required: send the queue of the dead letters to delete")
 	}
 	if r.dryRun, err = purgeFlag(p); err != nil {
 		return r, err
@@ -59,7 +59,7 @@ func errDryRunHere(instead string) error {
 	return queue.Invalidf("dryRun is not possible here: use %s", instead)
 }
 
-// beginAudit begins the audit of a redrive or a purge.
+// beginAudit begins the row of the audit for a redrive or a purge.
 func beginAudit(p *wire.Params, f deadletter.Filter, parameters audit.Parameters) {
 	if parameters == nil {
 		parameters = audit.Parameters{}
@@ -77,14 +77,14 @@ func beginAudit(p *wire.Params, f deadletter.Filter, parameters audit.Parameters
 	}, parameters)
 }
 
-// purgeFlag reads dryRun. It refuses an unknown parameter: a purge that ignored a
-// misspelled filter would delete more messages.
+// purgeFlag reads dryRun. It returns an error for an unknown parameter. If a purge ignored a
+// misspelled filter, it would delete too many dead letters.
 func purgeFlag(c echo.Context) (dryRun bool, err error) {
 	for name := range c.QueryParams() {
 		switch name {
 		case "queue", "consumerGroup", "partition", "transactionId", "error", "from", "to", "dryRun", "asOf":
 		default:
-			return false, queue.Invalidf("%s is no parameter of a purge: use queue, consumerGroup, partition, transactionId, error, from, to, dryRun and asOf",
+			return false, queue.Invalidf("%s is not a parameter of a purge: use queue, consumerGroup, partition, transactionId, error, from, to, dryRun and asOf",
 				wire.Clip(fmt.Sprintf("%q", name)))
 		}
 	}

@@ -14,13 +14,13 @@ import (
 	"github.com/belfry-mq/belfry/pkg/queue"
 )
 
-// maxRate bounds the rate of a redrive, in messages per second.
+// maxRate is the maximum rate of a redrive in messages per second.
 const maxRate = 100_000
 
 // redriveRequest reads the body of a redrive.
 type redriveRequest struct {
 	deadletter.Filter
-	// toQueue is the queue to which messages are moved. Nil: the dead letters are redriven.
+	// toQueue is the queue to which the messages are moved. If it is nil, the dead letters are redriven.
 	toQueue     *string
 	all, dryRun bool
 	rate        int64
@@ -66,8 +66,8 @@ func (r *redriveRequest) member(name string, value jsontext.Value) (err error) {
 		if err == nil && (r.rate < 1 || r.rate > maxRate) {
 			err = queue.Invalidf("rate is %d: it must be between 1 and %d messages per second", r.rate, maxRate)
 		}
-	default: // a redrive that ignored a misspelled filter would redrive more
-		err = queue.Invalidf("%s is no field of a redrive: use queue, consumerGroup, partition, transactionId, error, from, to, all, rate, toQueue, asOf and dryRun",
+	default: // if a redrive ignored a misspelled filter, it would redrive too many messages
+		err = queue.Invalidf("%s is not a field of a redrive: use queue, consumerGroup, partition, transactionId, error, from, to, all, rate, toQueue, asOf and dryRun",
 			wire.Clip(fmt.Sprintf("%q", name)))
 	}
 	return err
@@ -82,9 +82,9 @@ func (h *Handlers) readRedrive(p *wire.Params) (r redriveRequest, err error) {
 	case r.Queue == nil:
 		return r, queue.Invalidf("queue is required")
 	case r.Group == nil || *r.Group == "":
-		return r, queue.Invalidf("consumerGroup is required: what is redriven goes to one group; the reader without one is %s", queue.DefaultGroup)
+		return r, queue.Invalidf("consumerGroup is required: send %s for the reader without a group", queue.DefaultGroup)
 	case !r.all && r.Partition == nil && r.TransactionID == nil && r.Error == nil && r.From.IsZero() && r.To.IsZero():
-		return r, queue.Invalidf("say which: transactionId, partition, error, from, to, or all: true for every dead letter of the queue and consumerGroup")
+		return r, queue.Invalidf("the dead letters are not selected: send transactionId, partition, error, from or to, or all: true for every dead letter of the queue and consumerGroup")
 	}
 	if err := wire.CheckSpan(r.From, r.To); err != nil {
 		return r, err
@@ -96,7 +96,7 @@ func (h *Handlers) readRedrive(p *wire.Params) (r redriveRequest, err error) {
 	}
 	if r.toQueue != nil {
 		if *r.toQueue == *r.Queue {
-			return r, queue.Invalidf("toQueue is the queue itself: leave it out to deliver the dead letters there again")
+			return r, queue.Invalidf("toQueue is the same as queue: remove toQueue to deliver the dead letters again")
 		}
 		if err := wire.MayPush(p.Ctx(), *r.toQueue); err != nil {
 			return r, err
@@ -105,7 +105,7 @@ func (h *Handlers) readRedrive(p *wire.Params) (r redriveRequest, err error) {
 	return r, wire.MayConsume(p.Ctx(), *r.Queue, *r.Group)
 }
 
-// begin begins the audit.
+// begin begins the row of the audit.
 func (r *redriveRequest) begin(p *wire.Params) {
 	parameters := audit.Parameters{"all": r.all}
 	if r.rate > 0 {
@@ -117,8 +117,8 @@ func (r *redriveRequest) begin(p *wire.Params) {
 	beginAudit(p, r.Filter, parameters)
 }
 
-// Redrive serves POST /api/v1/dlq/redrive: dead letters of a queue and group are
-// delivered to that group again, or moved to another queue. Queen MQ does not have it.
+// Redrive serves POST /api/v1/dlq/redrive. It delivers dead letters of a queue and group to
+// the group again, or moves them to another queue. Queen MQ does not have this route.
 func (h *Handlers) Redrive(p *wire.Params) (any, error) {
 	r, err := h.readRedrive(p)
 	if err != nil {

@@ -12,25 +12,26 @@ import (
 	"github.com/belfry-mq/belfry/pkg/queue"
 )
 
-// progressInterval is the shortest time between two reports of a redrive.
+// progressInterval is the minimum time between two events with the progress of a redrive.
 const progressInterval = 250 * time.Millisecond
 
-// ended is the reason for which a redrive stops before its end.
+// ended is the reason why a redrive stops before all dead letters are redriven.
 type ended string
 
 // Error returns the reason.
 func (e ended) Error() string { return "the redrive stopped: " + string(e) }
 
-// StreamRedrive serves POST /api/v1/dlq/redrive/stream: a redrive that goes on until all are redriven, and
-// reports its progress as Server-Sent Events. It stops when the client closes the connection, when the
-// token ends and when the server stops. What is redriven by then stays redriven. Queen MQ does not have it.
+// StreamRedrive serves POST /api/v1/dlq/redrive/stream. It redrives all selected dead letters, and sends its
+// progress as Server-Sent Events. It stops early when the client closes the connection, when the token ends
+// and when the server stops. Messages that are redriven by then stay redriven. Queen MQ does not have this
+// route.
 func (h *Handlers) StreamRedrive(p *wire.Params) error {
 	r, err := h.readRedrive(p)
 	switch {
 	case err != nil:
 		return err
 	case r.toQueue != nil:
-		return queue.Invalidf("toQueue is not possible here: use /api/v1/dlq/redrive")
+		return queue.Invalidf("toQueue is not possible in a stream: use /api/v1/dlq/redrive")
 	case r.dryRun:
 		return errDryRunHere("/api/v1/dlq/redrive, or GET /api/v1/dlq/count")
 	}
@@ -54,7 +55,7 @@ func (h *Handlers) StreamRedrive(p *wire.Params) error {
 		last = time.Now()
 		return h.send(stream, "progress", countsOf(&so))
 	})
-	if p.Ctx().Err() != nil { // the client has left
+	if p.Ctx().Err() != nil { // the client has disconnected
 		return p.Ctx().Err()
 	}
 	end := api.RedriveEnd{RedriveCounts: countsOf(&done), Reason: endDone}
@@ -80,5 +81,5 @@ func countsOf(r *deadletter.Result) api.RedriveCounts {
 	return api.RedriveCounts{Matched: r.Matched, Redriven: r.Taken, Skipped: r.Skipped, Remaining: r.Remaining}
 }
 
-// endDone is the reason of a stream that has redriven all.
+// endDone is the reason of a stream that has redriven all selected dead letters.
 const endDone = "done"

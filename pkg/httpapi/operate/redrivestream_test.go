@@ -24,18 +24,18 @@ func TestASummaryHasCountsAndCursors(t *testing.T) {
 		LettersNext: deadletter.ListKey{FailedAt: at, ID: 7},
 	}
 	rec := apitest.Call(f, http.MethodGet, "/api/v1/dlq/summary?queue=q&consumerGroup=g&error="+strings.Repeat("%C3%BC", 201)+"&examine=99999999&limit=0&cursor=5_4", "")
-	require.JSONEq(t, `{"examined":10,"matched":4,"next":"1778920887123456_6",
+	require.JSONEq(t, `{"total":null,"countedAt":null,"examined":10,"matched":4,"next":"1778920887123456_6",
 		"errors":[{"queue":"q","consumerGroup":"g","errorMessage":"no","count":4,"oldest":"2026-05-16T08:41:27.123Z","newest":"2026-05-16T08:41:27.123Z"}],
 		"partitions":[{"queue":"q","consumerGroup":"g","partition":"p","partitionId":"`+apitest.IDTwo.String()+`","count":4,
 			"oldest":"2026-05-16T08:41:27.123Z","newest":"2026-05-16T08:41:27.123Z"}],
 		"messages":[],"pagination":{"limit":0,"next":"1778920887123456_7"}}`, rec.Body.String())
-	require.Equal(t, "q g "+strings.Repeat("ü", 200), strings.Join(f.DeadLetters.Texts, " "), "as many characters as are compared")
+	require.Equal(t, "q g "+strings.Repeat("ü", 200), strings.Join(f.DeadLetters.Texts, " "), "the filter has the first 200 characters of the error")
 	require.Equal(t, deadletter.SummaryBounds{Examine: 10_000, Groups: 50, Letters: 0}, f.DeadLetters.Bounds)
 	require.Equal(t, deadletter.ListKey{FailedAt: time.UnixMicro(5), ID: 4}, f.DeadLetters.After)
 
 	f = &apitest.Fakes{}
 	rec = apitest.Call(f, http.MethodGet, "/api/v1/dlq/summary", "")
-	require.JSONEq(t, `{"examined":0,"matched":0,"next":null,"errors":[],"partitions":[],"messages":[],"pagination":{"limit":50,"next":null}}`, rec.Body.String())
+	require.JSONEq(t, `{"total":0,"countedAt":null,"examined":0,"matched":0,"next":null,"errors":[],"partitions":[],"messages":[],"pagination":{"limit":50,"next":null}}`, rec.Body.String())
 }
 
 // event returns an event of a stream.
@@ -50,14 +50,14 @@ func TestARedriveStreamsItsProgress(t *testing.T) {
 	rec := apitest.Call(f, http.MethodPost, "/api/v1/dlq/redrive/stream", body)
 	require.Equal(t, "text/event-stream", rec.Header().Get("Content-Type"))
 	require.Equal(t, "retry: 2000\n\n"+event("progress", `{"matched":5,"redriven":2,"skipped":0,"remaining":3}`)+
-		event("closing", `{"matched":5,"redriven":4,"skipped":1,"remaining":0,"reason":"done"}`), rec.Body.String(), "the second report comes too early")
+		event("closing", `{"matched":5,"redriven":4,"skipped":1,"remaining":0,"reason":"done"}`), rec.Body.String(), "the second report is not sent, because it is too early")
 	require.Equal(t, "q g no", strings.Join(f.DeadLetters.Texts, " "))
 	require.Equal(t, int64(50), f.DeadLetters.Rate)
 	require.Equal(t, []string{"dead_letters.redrive"}, []string{f.Audit.Entries[0].Action})
 
 	f.DeadLetters.FailWith = errors.New("secret")
 	rec = apitest.Call(f, http.MethodPost, "/api/v1/dlq/redrive/stream", body)
-	require.Contains(t, rec.Body.String(), `"remaining":0,"error":"internal error; the server's log has it under error_id`)
+	require.Contains(t, rec.Body.String(), `"remaining":0,"error":"internal error; the server's log has the details under error_id`)
 	require.Contains(t, rec.Body.String(), `"reason":"error"`)
 	require.NotContains(t, rec.Body.String(), "secret")
 
@@ -70,7 +70,7 @@ func TestARedriveStreamsItsProgress(t *testing.T) {
 	for bad, want := range map[string]string{
 		`{"queue":"q","consumerGroup":"g","all":true,"dryRun":true}`: "dryRun is not possible here: use /api/v1/dlq/redrive, or GET /api/v1/dlq/count",
 		`{"queue":"q","consumerGroup":"g","error":""}`:               `error must be the beginning of an error as a string, not ""`,
-		`{"queue":"q"}`: "consumerGroup is required: what is redriven goes to one group; the reader without one is __QUEUE_MODE__",
+		`{"queue":"q"}`: "consumerGroup is required: send __QUEUE_MODE__ for the reader without a group",
 	} {
 		require.Equal(t, want, apitest.RequireError(t, apitest.Call(f, http.MethodPost, "/api/v1/dlq/redrive/stream", bad), http.StatusBadRequest))
 		require.Zero(t, f.DeadLetters.Calls)

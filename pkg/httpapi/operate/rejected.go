@@ -15,16 +15,16 @@ import (
 	"github.com/belfry-mq/belfry/pkg/queue"
 )
 
-// selection is what a retry or a discard selects.
+// selection selects the rejected rows of a retry or a discard.
 type selection struct {
 	inbox.RejectedFilter
 	all bool
 }
 
-// set sets a field. The fields of a retry and the parameters of a discard are the same.
+// set sets a field. A retry has the fields in its body, and a discard has them as parameters.
 func (s *selection) set(name, value string) (err error) {
 	if value == "" {
-		return queue.Invalidf("%s is empty: leave it out, or give a value", wire.Clip(name))
+		return queue.Invalidf("%s is empty: send a value, or remove the field", wire.Clip(name))
 	}
 	if name == "queue" || name == "code" {
 		if err := wire.CheckName(name, value); err != nil {
@@ -47,25 +47,25 @@ func (s *selection) set(name, value string) (err error) {
 			return queue.Invalidf("all must be true or false, not %s", wire.Clip(fmt.Sprintf("%q", value)))
 		}
 	default:
-		return queue.Invalidf("%s is not known: use id, queue, code and all", wire.Clip(fmt.Sprintf("%q", name)))
+		return queue.Invalidf("%s is unknown: use id, queue, code and all", wire.Clip(fmt.Sprintf("%q", name)))
 	}
 	return nil
 }
 
-// check refuses a selection that names nothing, and one that the grants of the sender do not allow.
-func (s *selection) check(p *wire.Params, may func(queueName string) error) error {
+// check returns an error if the selection is empty, or if the grants of the sender do not allow it.
+func (s *selection) check(p *wire.Params, checkQueue func(queueName string) error) error {
 	switch {
 	case s.ID == 0 && s.Queue == nil && s.Code == nil && !s.all:
-		return queue.Invalidf("say which: id, queue, code, or all: true for every rejected row")
+		return queue.Invalidf("the rejected rows are not selected: send id, queue or code, or all: true for every rejected row")
 	case s.Queue != nil:
-		return may(*s.Queue)
+		return checkQueue(*s.Queue)
 	case identity.GrantsOf(p.Ctx()) != nil:
 		return queue.Invalidf("queue is required: the token is limited to some queues")
 	}
 	return nil
 }
 
-// begin begins the audit.
+// begin begins the row of the audit.
 func (s *selection) begin(p *wire.Params) {
 	parameters := audit.Parameters{"all": s.all}
 	if s.ID != 0 {
@@ -77,7 +77,7 @@ func (s *selection) begin(p *wire.Params) {
 	audit.Begin(p.Ctx(), audit.Target{Queue: orEmpty(s.Queue)}, parameters)
 }
 
-// RetryInbox serves POST /api/v1/inbox/rejected/retry. Queen MQ does not have it.
+// RetryInbox serves POST /api/v1/inbox/rejected/retry. Queen MQ does not have this route.
 func (h *Handlers) RetryInbox(p *wire.Params) (any, error) {
 	var s selection
 	err := h.Bodies.ReadObject(p, func(name string, value jsontext.Value) error {
@@ -89,7 +89,7 @@ func (h *Handlers) RetryInbox(p *wire.Params) (any, error) {
 			text, ok = string(value), true
 		}
 		if !ok {
-			return queue.Invalidf("%s must be a string, and all true or false; it is %s", wire.Clip(name), wire.Clip(string(value)))
+			return queue.Invalidf("%s is %[2]s: id, queue and code must be strings, and all must be true or false", wire.Clip(name), wire.Clip(string(value)))
 		}
 		return s.set(name, text)
 	})
@@ -104,7 +104,7 @@ func (h *Handlers) RetryInbox(p *wire.Params) (any, error) {
 	return api.RetriedRows{Success: true, Retried: n, More: more}, err
 }
 
-// DiscardInbox serves DELETE /api/v1/inbox/rejected. Queen MQ does not have it.
+// DiscardInbox serves DELETE /api/v1/inbox/rejected. Queen MQ does not have this route.
 func (h *Handlers) DiscardInbox(p *wire.Params) (any, error) {
 	var s selection
 	for name, values := range p.QueryParams() {

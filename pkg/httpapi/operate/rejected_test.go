@@ -38,7 +38,7 @@ func TestAttachmentsAreListed(t *testing.T) {
 		"pagination":{"limit":2,"next":"9"}}`, rec.Body.String())
 	require.Equal(t, []int64{3, 2}, []int64{f.Producers.After, f.Producers.Limit})
 	require.JSONEq(t, `{"attachments":[],"pagination":{"limit":1000,"next":null}}`, apitest.Call(&apitest.Fakes{}, http.MethodGet, attachments+"?limit=5000", "").Body.String())
-	require.Equal(t, `cursor is "-1": use what pagination.next of the page before says`,
+	require.Equal(t, `cursor is "-1": use pagination.next of the previous page`,
 		apitest.RequireError(t, apitest.Call(f, http.MethodGet, attachments+"?cursor=-1", ""), http.StatusBadRequest))
 }
 
@@ -63,7 +63,7 @@ func TestRejectedRowsAreListed(t *testing.T) {
 		apitest.RequireError(t, apitest.Call(f, http.MethodGet, rejected+"?code=full", ""), http.StatusBadRequest))
 }
 
-// A retry and a discard pass on what they select, and refuse a request that selects nothing or misspells something.
+// A retry and a discard pass their selection to the inbox. A request without a selection or with an unknown field is refused.
 func TestRejectedRowsAreRetriedAndDiscarded(t *testing.T) {
 	t.Parallel()
 	f := &apitest.Fakes{}
@@ -80,15 +80,15 @@ func TestRejectedRowsAreRetriedAndDiscarded(t *testing.T) {
 	require.Equal(t, "invalid", *f.Producers.Filter.Code)
 	require.Equal(t, []string{"retry", "retry", "discard"}, f.Producers.Verbs)
 
-	const which = "say which: id, queue, code, or all: true for every rejected row"
+	const which = "the rejected rows are not selected: send id, queue or code, or all: true for every rejected row"
 	for body, want := range map[string]string{
 		``: "Empty request body", `{}`: which, `{"all":false}`: which,
-		`{"id":5}`:                     "id must be a string, and all true or false; it is 5",
+		`{"id":5}`:                     "id is 5: id, queue and code must be strings, and all must be true or false",
 		`{"id":"x"}`:                   `id is "x": use the id of a rejected row`,
 		`{"id":"0"}`:                   `id is "0": use the id of a rejected row`,
-		`{"queue":""}`:                 "queue is empty: leave it out, or give a value",
+		`{"queue":""}`:                 "queue is empty: send a value, or remove the field",
 		`{"code":"full"}`:              `code is "full": it must be invalid, too_large or queue_full`,
-		`{"all":true,"partition":"p"}`: `"partition" is not known: use id, queue, code and all`,
+		`{"all":true,"partition":"p"}`: `"partition" is unknown: use id, queue, code and all`,
 		`{"queue":"` + strings.Repeat("x", 256) + `"}`: "queue is 256 bytes long: at most 255 are allowed",
 	} {
 		f := &apitest.Fakes{}
@@ -96,8 +96,8 @@ func TestRejectedRowsAreRetriedAndDiscarded(t *testing.T) {
 		require.Empty(t, f.Producers.Verbs)
 	}
 	for query, want := range map[string]string{
-		"": which, "all=false": which, "all=1": `all must be true or false, not "1"`, "queue=": "queue is empty: leave it out, or give a value",
-		"all=true&partition=p": `"partition" is not known: use id, queue, code and all`,
+		"": which, "all=false": which, "all=1": `all must be true or false, not "1"`, "queue=": "queue is empty: send a value, or remove the field",
+		"all=true&partition=p": `"partition" is unknown: use id, queue, code and all`,
 	} {
 		f := &apitest.Fakes{}
 		require.Equal(t, want, apitest.RequireError(t, apitest.Call(f, http.MethodDelete, rejected+"?"+query, ""), http.StatusBadRequest), query)

@@ -8,14 +8,14 @@ import (
 	"github.com/belfry-mq/belfry/pkg/queue"
 )
 
-// DeleteStream serves DELETE /api/v1/streams/:id. The state of the query is deleted too. Queen MQ does not
-// have it.
+// DeleteStream serves DELETE /api/v1/streams/:id. It deletes a query and its state. Queen MQ does not have
+// this route.
 func (h *Handlers) DeleteStream(p *wire.Params) (any, error) {
 	text := p.PathName("id")
 	if p.Err != nil {
 		return nil, p.Err
 	}
-	id, _ := queue.ParseID(text) // the zero id is no query
+	id, _ := queue.ParseID(text) // no query has the zero id
 	audit.Begin(p.Ctx(), audit.Target{}, audit.Parameters{"streamId": text})
 	source, existed, err := h.Queries.Source(p.Ctx(), id)
 	if existed = existed && identity.GrantsOf(p.Ctx()).MayAdminister(source); existed && err == nil {

@@ -11,7 +11,7 @@ import (
 	"github.com/belfry-mq/belfry/test/apitest"
 )
 
-// The documented members of a request are those that its parser reads.
+// The parser of a request reads exactly the members of its type.
 func TestParsersReadTheMembersOfTheTypes(t *testing.T) {
 	t.Parallel()
 	configure := func(body []byte) any {
@@ -28,7 +28,7 @@ func TestParsersReadTheMembersOfTheTypes(t *testing.T) {
 	apitest.RequireReads(t, configure, api.Configure{Queue: "q", Namespace: "n", Task: "t", Options: options})
 	apitest.RequireReads(t, func(body []byte) any { return configure([]byte(`{"queue":"q","options":` + string(body) + `}`)) }, options)
 
-	// called returns the answer to a body, and what the database was asked for.
+	// called sends a body. It returns the answer and the calls that the fakes recorded.
 	called := func(target string) func(body []byte) any {
 		return func(body []byte) any {
 			f := &apitest.Fakes{}

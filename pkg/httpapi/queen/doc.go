@@ -1,8 +1,8 @@
-// Package queen has the routes and answers that exist only because Queen MQ 0.15 has them: its clients and dashboard call
-// them, and no command, page, client or guide of Belfry needs them. docs/compatibility.md lists them.
+// Package queen has the routes and answers that exist only for the clients and the dashboard of Queen MQ 0.15. No command,
+// page, client or guide of Belfry needs them. docs/compatibility.md lists them.
 //
-// Only pkg/httpapi imports it, so that it can be removed as a whole: with the function queenRoutes of the route table, and
-// the members shared_state and queen of GET /health. What it has in common with other routes, it takes from observe.
+// Only pkg/httpapi imports it. To remove the package, also remove the function queenRoutes of the route table, and the members
+// shared_state and queen of GET /health. The package uses observe for figures that other routes show too.
 //
-// It promises that each answer has the shape that clients of Queen MQ read. What Belfry does not have is 0 or empty.
+// It promises that each answer has the members that clients of Queen MQ read. Figures that Belfry does not have are 0 or empty.
 package queen

@@ -8,17 +8,17 @@ import (
 	"github.com/belfry-mq/belfry/pkg/httpapi/wire"
 )
 
-// Catalog wakes the pops that wait for a queue.
+// Catalog wakes the waiting pops of a queue.
 type Catalog interface {
 	Notify(ctx context.Context, queueName, partition string) error
 }
 
-// GroupWriter sets where consumer groups start.
+// GroupWriter sets the start position of consumer groups.
 type GroupWriter interface {
 	SetSubscriptionStart(ctx context.Context, group string, start time.Time) (moved int64, err error)
 }
 
-// Resources reads and looks for queues.
+// Resources reads queues and checks whether a queue exists.
 type Resources interface {
 	observe.Resources
 	Exists(ctx context.Context, name string) error
@@ -26,12 +26,12 @@ type Resources interface {
 
 // Handlers has one method for each route.
 type Handlers struct {
-	// Observe reads what other routes show too.
+	// Observe reads the figures that other routes show too.
 	Observe     *observe.Handlers
 	Catalog     Catalog
 	GroupWriter GroupWriter
 	Resources   Resources
-	// Process is what this process did, and Pool counts its connections.
+	// Process returns the figures of this process. Pool counts its connections to the database.
 	Process func() Process
 	Pool    func() (size, idle, active int64)
 	Bodies  wire.BodyReader

@@ -10,10 +10,10 @@ import (
 	"github.com/belfry-mq/belfry/pkg/queue"
 )
 
-// intervals are the values of the parameter interval of GET /status/analytics.
+// intervals has the values of the parameter interval of GET /status/analytics.
 var intervals = map[string]time.Duration{"minute": time.Minute, "hour": time.Hour, "day": 24 * time.Hour}
 
-// analyticsSpan is the time that GET /status/analytics covers without from.
+// analyticsSpan is the duration that GET /status/analytics covers if the request has no from.
 const analyticsSpan = 24 * time.Hour
 
 // Analytics serves GET /api/v1/status/analytics.
@@ -28,7 +28,7 @@ func (h *Handlers) Analytics(p *wire.Params) (any, error) {
 		return nil, err
 	}
 	if q.SetRange(time.Now().UTC(), bucket); q.To.Sub(q.From)/bucket > wire.MaxBuckets {
-		return nil, queue.Invalidf("interval is %s, and from and to are more than %d of them apart: send a longer interval or a later from", name, wire.MaxBuckets)
+		return nil, queue.Invalidf("from and to are more than %[2]d intervals (%[1]s) apart: send a longer interval or a later from", name, wire.MaxBuckets)
 	}
 	found, err := h.Observe.History.Sums(p.Ctx(), q.Range, q.Filter)
 	return wire.Fields{
@@ -61,7 +61,7 @@ func (h *Handlers) ParkedReplicas(p *wire.Params) (any, error) {
 	return append(head(&q), "series", series, "replicas", slices.Compact(replicas)), err
 }
 
-// Refresh serves POST /api/v1/stats/refresh. Nothing is cached, so each step of Queen MQ has nothing to do.
+// Refresh serves POST /api/v1/stats/refresh. Belfry does not cache statistics, so Refresh does nothing.
 func (h *Handlers) Refresh(*wire.Params) (any, error) {
 	done := wire.Fields{}
 	return wire.Fields{

@@ -7,8 +7,8 @@ import (
 	"github.com/belfry-mq/belfry/pkg/queue"
 )
 
-// Notify serves POST /internal/api/notify: the pops that wait for a queue look again. Belfry needs no such
-// call. It is for scripts that write to the tables of a queue by hand.
+// Notify serves POST /internal/api/notify. It wakes the waiting pops of a queue. Belfry does not need this
+// route. It is for scripts that write to the tables of a queue directly.
 func (h *Handlers) Notify(p *wire.Params) (any, error) {
 	var name, partition string
 	err := h.Bodies.ReadObject(p, func(field string, value jsontext.Value) error {
@@ -32,7 +32,7 @@ func (h *Handlers) Notify(p *wire.Params) (any, error) {
 	return wire.Fields{"status", "ok"}, h.Catalog.Notify(p.Ctx(), name, partition)
 }
 
-// Migration serves the routes /api/v1/migration/*: Belfry does not copy databases.
+// Migration serves the routes /api/v1/migration/*. It always returns an error, because Belfry does not copy databases.
 func (h *Handlers) Migration(*wire.Params) (any, error) {
 	return nil, &queue.Error{
 		Code: queue.CodeNotServed,

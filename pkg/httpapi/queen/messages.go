@@ -8,14 +8,14 @@ import (
 )
 
 const (
-	// queueMessagesLimit is the default page of GET /status/queues/:queue/messages.
+	// queueMessagesLimit is the default limit of GET /status/queues/:queue/messages.
 	queueMessagesLimit = 50
-	// nextHeader carries the cursor of the next page, because the body is an array.
+	// nextHeader is the header with the cursor of the next page. The body is an array, so it cannot have the cursor.
 	nextHeader = "X-Next-Cursor"
 )
 
-// QueueMessages serves GET /api/v1/status/queues/:queue/messages: messages of all
-// ages, newest first. A queue that does not exist is a 404 and not an empty list.
+// QueueMessages serves GET /api/v1/status/queues/:queue/messages. It lists messages of all
+// ages, the newest first. If the queue does not exist, the answer is a 404.
 func (h *Handlers) QueueMessages(p *wire.Params) (any, error) {
 	name, page := p.PathName("queue"), wire.ReadPage(p, queueMessagesLimit)
 	filter := stats.MessageFilter{Queue: &name, Limit: int(page.Limit), Offset: int(page.Offset), After: observe.ReadMark(p)}

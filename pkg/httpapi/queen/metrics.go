@@ -7,14 +7,14 @@ import (
 	"github.com/belfry-mq/belfry/pkg/insight/history"
 )
 
-// Process is what this process did since its start. The rates are per second, of the last minute.
+// Process has the figures of this process since its start. The rates are per second in the last minute.
 type Process struct {
 	Uptime                   time.Duration
 	Requests, Messages       int64
 	RequestRate, MessageRate float64
 }
 
-// Metrics serves GET /metrics: some figures of this process since its start. It asks no database.
+// Metrics serves GET /metrics. It shows figures of this process since its start, and does not use the database.
 func (h *Handlers) Metrics(*wire.Params) (any, error) {
 	m := h.Process()
 	size, idle, _ := h.Pool()

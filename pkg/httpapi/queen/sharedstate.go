@@ -5,8 +5,8 @@ import (
 	"github.com/belfry-mq/belfry/pkg/httpapi/wire"
 )
 
-// SharedState serves GET /api/v1/system/shared-state, and two more paths of Queen MQ. The instances share
-// their state by notifications of Postgres, so the members about UDP say nothing.
+// SharedState serves GET /api/v1/system/shared-state and two other paths of Queen MQ. Instances of Belfry
+// use notifications of Postgres and not UDP, so the members about UDP are 0.
 func (h *Handlers) SharedState(*wire.Params) (any, error) {
 	l := h.Observe.Listener()
 	peers, identities := make([]wire.Fields, len(l.Others)), wire.Fields{}
@@ -22,8 +22,8 @@ func (h *Handlers) SharedState(*wire.Params) (any, error) {
 	}), nil
 }
 
-// InstanceState is what everybody may know of the instances. There is no cache of options that counts its hits,
-// and a silent instance is forgotten. switches is nil while the server starts.
+// InstanceState returns the public figures of the instances. Belfry has no cache of options that counts its hits, so
+// these counts are 0. It forgets silent instances, so servers_dead is 0. switches is nil while the server starts.
 func InstanceState(l *observe.ListenerState, switches observe.Switches) wire.Fields {
 	push, pop := false, false
 	if switches != nil {

@@ -27,7 +27,7 @@ func (h *Handlers) Status(p *wire.Params) (any, error) {
 	if err != nil {
 		return nil, err
 	}
-	all, points := observe.SumOf(found), throughput(&q, found, processes)
+	all, points := history.Sum(found), throughput(&q, found, processes)
 	var dbErrors int64
 	for i := range processes {
 		for j := range processes[i].Buckets {
@@ -46,22 +46,22 @@ func (h *Handlers) Status(p *wire.Params) (any, error) {
 			}
 		}),
 		"errors", wire.Fields{"dbErrors", dbErrors, "ackFailed", all.AckFailed, "dlqMessages", all.DeadLetters},
-		"statsAge", 0, // the numbers are live
+		"statsAge", 0, // the statistics are not cached
 	), nil
 }
 
-// head are the members that most answers begin with.
+// head returns the first members of most answers.
 func head(q *wire.HistoryQuery) wire.Fields {
 	span := q.Span()
 	return wire.Fields{"timeRange", span.TimeRange, "bucketMinutes", span.BucketMinutes}
 }
 
-// throughput are the points of all buckets, the newest first.
+// throughput returns the points of all buckets, the newest first.
 func throughput(q *wire.HistoryQuery, found []history.Bucket, processes []observe.Process) []wire.Fields {
 	return observe.Points(q, found, processes, func(at time.Time, c *history.Counts, t *observe.Totals) wire.Fields {
 		return wire.Fields{
-			"timestamp", wire.BucketTime(at), "ingested", c.PushMessages, "processed", c.AckSuccess, "popMessages", c.PopMessages,
-			"ingestedPerSecond", q.PerSecond(c.PushMessages), "processedPerSecond", q.PerSecond(c.AckSuccess), "popPerSecond", q.PerSecond(c.PopMessages),
+			"timestamp", wire.BucketTime(at), "ingested", c.PushMessages, "processed", c.Acked(), "popMessages", c.PopMessages,
+			"ingestedPerSecond", q.PerSecond(at, c.PushMessages), "processedPerSecond", q.PerSecond(at, c.Acked()), "popPerSecond", q.PerSecond(at, c.PopMessages),
 			"avgLagMs", wire.AverageLag(c), "maxLagMs", wire.MaxLag(c), "avgEventLoopLagMs", 0, "maxEventLoopLagMs", 0, "minFreeSlots", 0,
 			"dbErrors", t.DBErrors, "ackFailed", c.AckFailed, "dlqCount", c.DeadLetters,
 			"queenCpuUserPct", wire.Rounded(t.CPUUser), "queenCpuSysPct", wire.Rounded(t.CPUSystem), "queenRssMb", wire.Rounded(t.RSS / (1 << 20)),
@@ -70,7 +70,7 @@ func throughput(q *wire.HistoryQuery, found []history.Bucket, processes []observ
 	})
 }
 
-// liveStatus is what a status says of the present.
+// liveStatus has the current figures of a status.
 type liveStatus struct {
 	queues []wire.Fields
 	counts stats.Counts
@@ -104,12 +104,12 @@ func (h *Handlers) liveStatus(p *wire.Params, q *wire.HistoryQuery) (live liveSt
 	return live, err
 }
 
-// messages counts what is stored, and what was requested in the time of the status.
+// messages returns the counts of stored messages, and of the requests in the period of the status.
 func (s *liveStatus) messages(all *history.Counts) wire.Fields {
 	efficiency := func(messages, requests int64) float64 {
 		return wire.Rounded(float64(messages) / float64(max(1, requests)))
 	}
-	acked := all.AckSuccess + all.AckFailed
+	acked := all.Acked()
 	return wire.Fields{
 		"total", s.counts.Total, "pending", s.counts.Pending, "processing", s.counts.Processing, "completed", s.counts.Completed,
 		"failed", 0, "deadLetter", s.counts.DeadLetter,

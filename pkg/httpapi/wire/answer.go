@@ -18,7 +18,7 @@ import (
 	"github.com/belfry-mq/belfry/pkg/queue"
 )
 
-// statuses is the one table from error code to status.
+// statuses maps each error code to its HTTP status.
 var statuses = map[queue.Code]int{
 	queue.CodeInvalid:         http.StatusBadRequest,
 	queue.CodeUnauthenticated: http.StatusUnauthorized,
@@ -36,10 +36,10 @@ var statuses = map[queue.Code]int{
 	queue.CodeInternal:        http.StatusInternalServerError,
 }
 
-// StatusOf returns the status of an answer that reports an error with this code.
+// StatusOf returns the HTTP status for an error code.
 func StatusOf(code queue.Code) int { return statuses[code] }
 
-// RetryAfter returns after how many seconds the client of a failed request may try again.
+// RetryAfter returns the seconds after which the client of a failed request may try again.
 func RetryAfter(err *queue.Error) int { return int(math.Ceil(err.RetryAfter.Seconds())) }
 
 // Answer sends a JSON body.
@@ -48,8 +48,8 @@ func Answer(c echo.Context, status int, body []byte) error {
 	return c.Blob(status, echo.MIMEApplicationJSON, body)
 }
 
-// JSON returns a handler that sends what answer returns, as JSON with the status of the Params. What answer reads from
-// the database counts for http.max_inflight_bytes. The JSON is written as it is made.
+// JSON returns a handler that sends the value of answer as JSON, with the status of the Params. The rows that answer reads
+// from the database count for http.max_inflight_bytes. The handler sends the JSON while it encodes the value.
 func JSON(answer func(p *Params) (any, error)) echo.HandlerFunc {
 	return Change(func(p *Params) (any, error) {
 		CountReads(p)
@@ -57,8 +57,8 @@ func JSON(answer func(p *Params) (any, error)) echo.HandlerFunc {
 	})
 }
 
-// Change is JSON for a route that changes state. What it reads does not count: it may read any number of pages, keeps one
-// of them, and answers with counts.
+// Change is like JSON, for a route that changes state. The rows that it reads do not count for http.max_inflight_bytes: it may
+// read any number of pages, but has only one page in memory, and answers with counts.
 func Change(answer func(p *Params) (any, error)) echo.HandlerFunc {
 	return func(c echo.Context) error {
 		p := &Params{Context: c, Status: http.StatusOK}
@@ -71,7 +71,7 @@ func Change(answer func(p *Params) (any, error)) echo.HandlerFunc {
 		to := &jsonWriter{c: c, status: p.Status}
 		if err := json.MarshalWrite(to, value, encoding); err != nil && to.failed == nil {
 			if c.Response().Committed {
-				// The end of the answer cannot be written any more, so the client does not take the part for the whole.
+				// The past deadline closes the connection before the end of the answer, so the client notices that the answer is incomplete.
 				_ = http.NewResponseController(c.Response()).SetWriteDeadline(time.Unix(1, 0))
 			}
 			return fmt.Errorf("encoding the answer to %s: %w", c.Path(), err)
@@ -80,7 +80,7 @@ func Change(answer func(p *Params) (any, error)) echo.HandlerFunc {
 	}
 }
 
-// jsonWriter writes an answer in parts. An answer of one part names its length.
+// jsonWriter writes an answer in parts. An answer of one part has a Content-Length.
 type jsonWriter struct {
 	c      echo.Context
 	status int
@@ -88,7 +88,7 @@ type jsonWriter struct {
 	failed error
 }
 
-// Write adds to the answer.
+// Write adds b to the part. It sends the part first if b does not fit.
 func (w *jsonWriter) Write(b []byte) (int, error) {
 	if len(w.part)+len(b) > inflight.FreeAnswer {
 		w.send()
@@ -101,7 +101,7 @@ func (w *jsonWriter) Write(b []byte) (int, error) {
 	return len(b), w.failed
 }
 
-// send writes the part.
+// send writes the part to the client and empties it.
 func (w *jsonWriter) send() {
 	if r := w.c.Response(); !r.Committed {
 		r.Header().Set(echo.HeaderContentType, echo.MIMEApplicationJSON)
@@ -113,7 +113,7 @@ func (w *jsonWriter) send() {
 	w.part = w.part[:0]
 }
 
-// end writes the last part.
+// end sends the last part.
 func (w *jsonWriter) end() error {
 	if !w.c.Response().Committed {
 		w.c.Response().Header().Set(echo.HeaderContentLength, strconv.Itoa(len(w.part)))
@@ -144,8 +144,8 @@ func (f Fields) MarshalJSONTo(to *jsontext.Encoder) error {
 	return to.WriteToken(jsontext.EndObject)
 }
 
-// writeStored writes JSON as the database has it. If it cannot be a part of the answer, because it is malformed or nested too
-// deep, the answer has its text as a string. Nil is null.
+// writeStored writes stored JSON unchanged. If the JSON is malformed or nested too deep, writeStored writes its text as a JSON
+// string. It writes nil as null.
 func writeStored(to *jsontext.Encoder, stored stdjson.RawMessage) error {
 	if stored == nil {
 		return to.WriteToken(jsontext.Null)
@@ -157,9 +157,9 @@ func writeStored(to *jsontext.Encoder, stored stdjson.RawMessage) error {
 	return err
 }
 
-// encoding writes an instant in UTC with milliseconds, an id as a string, and a
-// duration in seconds. A zero instant and a zero id are null. Payloads keep their
-// escapes and duplicate names. See writeStored for a RawMessage.
+// encoding has the options for answers. Instants are in UTC with milliseconds, ids are
+// strings, and durations are in seconds. A zero instant and a zero id become null.
+// Payloads keep their escapes and duplicate names. See writeStored for a RawMessage.
 var encoding = json.JoinOptions(
 	json.Deterministic(true), jsontext.PreserveRawStrings(true),
 	jsontext.AllowDuplicateNames(true), jsontext.AllowInvalidUTF8(true),
@@ -190,14 +190,14 @@ func stringOrNull(s string, null bool) jsontext.Token {
 	return jsontext.String(s)
 }
 
-// AppendString appends before, which is JSON, and then s as a JSON string.
-func AppendString(b []byte, before, s string) []byte {
+// AppendString appends the JSON text prefix, and then s as a JSON string.
+func AppendString(b []byte, prefix, s string) []byte {
 	// The only possible error is invalid UTF-8, which AppendQuote replaces.
-	b, _ = jsontext.AppendQuote(append(b, before...), s)
+	b, _ = jsontext.AppendQuote(append(b, prefix...), s)
 	return b
 }
 
-// AppendStringOrNull is AppendString with null for an empty s.
+// AppendStringOrNull is like AppendString, but appends null for an empty s.
 func AppendStringOrNull(b []byte, before, s string) []byte {
 	if s == "" {
 		return append(append(b, before...), "null"...)
@@ -205,10 +205,10 @@ func AppendStringOrNull(b []byte, before, s string) []byte {
 	return AppendString(b, before, s)
 }
 
-// AppendID appends before, which is JSON, and then id as a JSON string, or null for
-// the zero id.
-func AppendID(b []byte, before string, id queue.ID) []byte {
-	b = append(b, before...)
+// AppendID appends the JSON text prefix, and then id as a JSON string. It appends null
+// for the zero id.
+func AppendID(b []byte, prefix string, id queue.ID) []byte {
+	b = append(b, prefix...)
 	if id.IsZero() {
 		return append(b, "null"...)
 	}
@@ -217,12 +217,12 @@ func AppendID(b []byte, before string, id queue.ID) []byte {
 	return append(b, '"')
 }
 
-// AppendInt appends before, which is JSON, and then n.
-func AppendInt(b []byte, before string, n int) []byte {
-	return strconv.AppendInt(append(b, before...), int64(n), 10)
+// AppendInt appends the JSON text prefix, and then n.
+func AppendInt(b []byte, prefix string, n int) []byte {
+	return strconv.AppendInt(append(b, prefix...), int64(n), 10)
 }
 
-// AppendBool appends before, which is JSON, and then v.
-func AppendBool(b []byte, before string, v bool) []byte {
-	return strconv.AppendBool(append(b, before...), v)
+// AppendBool appends the JSON text prefix, and then v.
+func AppendBool(b []byte, prefix string, v bool) []byte {
+	return strconv.AppendBool(append(b, prefix...), v)
 }

@@ -26,8 +26,8 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-// codes returns the values of the constants of type Code from the source of
-// pkg/queue, so that a new code is tested too.
+// codes reads the values of the constants of type Code from the source of
+// pkg/queue, so that the test includes new codes.
 func codes(t *testing.T) []queue.Code {
 	t.Helper()
 	file, err := parser.ParseFile(token.NewFileSet(), "../../queue/errors.go", nil, parser.SkipObjectResolution)
@@ -55,11 +55,11 @@ func codes(t *testing.T) []queue.Code {
 func TestEveryCodeHasAStatus(t *testing.T) {
 	t.Parallel()
 	all := codes(t)
-	require.Contains(t, all, queue.CodeInvalid, "the constants are found")
+	require.Contains(t, all, queue.CodeInvalid, "the constants must be found")
 	for _, code := range all {
 		require.Contains(t, statuses, code, "%s has no row in statuses", code)
 	}
-	require.Len(t, statuses, len(all), "a row of statuses belongs to no code")
+	require.Len(t, statuses, len(all), "statuses has a row for an unknown code")
 	require.Equal(t, map[queue.Code]int{
 		"invalid": 400, "unauthenticated": 401, "forbidden": 403, "too_large": 413, "too_slow": 408, "encoded": 415, "not_found": 404, "lease_gone": 409, "queue_full": 429,
 		"unavailable": 503, "overloaded": 503, "undeliverable": 500, "internal": 500, "not_served": 501,
@@ -89,11 +89,11 @@ func TestJSONWritesInstantsIDsAndDurations(t *testing.T) {
 	require.Equal(t, http.StatusCreated, rec.Code)
 	want := `{"At":"2026-05-16T12:00:00.123Z","Never":null,"ID":"00000000-0000-0000-0000-000000000001","None":null,"For":1.5,` +
 		`"Payload":{"a":"\u0061\/\ud83d<","a":1.50e+2,"b":12345678901234567890},"Absent":null,"List":[],"Text":"<&>"}`
-	require.Equal(t, want, rec.Body.String(), "the bytes are the same")
+	require.Equal(t, want, rec.Body.String(), "the bytes must be the same")
 }
 
-// A stored value that is no JSON is shown as its text, and does not disturb its neighbours.
-func TestAStoredValueIsShown(t *testing.T) {
+// A stored value that is not JSON is written as a string. The other values do not change.
+func TestAStoredValueThatIsNotJSONBecomesAString(t *testing.T) {
 	t.Parallel()
 	list := []stdjson.RawMessage{stdjson.RawMessage(` [1, "\ud800"]`), nil, stdjson.RawMessage("{\"a\":\"\xff"), stdjson.RawMessage("]"), stdjson.RawMessage("1 2"), stdjson.RawMessage(""), stdjson.RawMessage("true")}
 	shown, err := json.Marshal(list, encoding)
@@ -101,8 +101,8 @@ func TestAStoredValueIsShown(t *testing.T) {
 	require.Equal(t, `[[1,"\ud800"],null,"{\"a\":\"�","]","1 2","",true]`, string(shown))
 }
 
-// A large answer is written as it is made. If it cannot be finished, its client does not take the part for the whole.
-func TestAPartOfAnAnswerIsNotTakenForWhole(t *testing.T) {
+// A large answer is sent while it is encoded. If the encoding fails, the client can see that the answer is incomplete.
+func TestAnIncompleteAnswerIsRecognized(t *testing.T) {
 	t.Parallel()
 	e := echo.New()
 	e.HTTPErrorHandler = func(error, echo.Context) {}

@@ -19,7 +19,7 @@ import (
 
 // BodyReader reads request bodies.
 type BodyReader struct {
-	// MaxBytes bounds a body, if LimitBody did not set less; a larger one is refused with CodeTooLarge.
+	// MaxBytes limits a body, unless LimitBody has set a lower limit. A larger body is refused with CodeTooLarge.
 	MaxBytes int64
 	// Timeout is http.body_timeout.
 	Timeout time.Duration
@@ -27,14 +27,14 @@ type BodyReader struct {
 	AnyJSON bool
 }
 
-// firstBuffer is the most memory that an announced Content-Length takes. The buffer of a longer
-// body grows as its bytes arrive.
+// firstBuffer is the largest buffer that Read allocates because of a Content-Length. The buffer of a
+// longer body grows as its bytes arrive.
 const firstBuffer = 64 << 10
 
 // errEmptyBody is the error for a body of zero bytes.
 var errEmptyBody = queue.Invalidf("Empty request body")
 
-// ReadObject reads a body that must be one JSON object; see Read and Object.
+// ReadObject reads a body that must be a JSON object; see Read and Object.
 func (r BodyReader) ReadObject(c echo.Context, member func(name string, value jsontext.Value) error) error {
 	body, err := r.Read(c)
 	if err != nil {
@@ -43,7 +43,7 @@ func (r BodyReader) ReadObject(c echo.Context, member func(name string, value js
 	return Object(body, member)
 }
 
-// ReadOptionalObject is ReadObject for a route that also accepts an empty body.
+// ReadOptionalObject is like ReadObject, but also accepts an empty body.
 func (r BodyReader) ReadOptionalObject(c echo.Context, member func(name string, value jsontext.Value) error) error {
 	if request := c.Request(); request.ContentLength == 0 || request.Body == nil {
 		return nil
@@ -55,12 +55,15 @@ func (r BodyReader) ReadOptionalObject(c echo.Context, member func(name string, 
 	return err
 }
 
-// Read returns the whole body. It returns the context's error when the client
-// has disconnected. The errors are CodeEncoded for a compressed body, CodeTooLarge above the limit,
-// CodeTooSlow after http.body_timeout, CodeOverloaded when http.max_inflight_bytes has no room, and
-// ErrLostPlace when another body took its room. A body that is empty or is not UTF-8 gets
-// CodeInvalid. JSON that some client
-// cannot read is CodeInvalid too. A byte order mark at the start is left out.
+// Read returns the whole body without a byte order mark. If the client has disconnected, it returns
+// the error of the context. The other errors are:
+//
+//   - CodeEncoded: the body is compressed.
+//   - CodeTooLarge: the body is above the limit.
+//   - CodeTooSlow: http.body_timeout has passed.
+//   - CodeOverloaded: no memory of http.max_inflight_bytes is left.
+//   - ErrLostPlace: another body got the memory of this body.
+//   - CodeInvalid: the body is empty, is not UTF-8, or has JSON that some clients cannot read.
 func (r BodyReader) Read(c echo.Context) ([]byte, error) {
 	request := c.Request()
 	if encoding := strings.Join(request.Header.Values(echo.HeaderContentEncoding), ", "); encoding != "" && !strings.EqualFold(encoding, "identity") {
@@ -81,7 +84,7 @@ func (r BodyReader) Read(c echo.Context) ([]byte, error) {
 	switch {
 	case memory.Lost():
 		buf = nil
-		c.Response().Header().Set("Connection", "close") // its read deadline is over
+		c.Response().Header().Set("Connection", "close") // the read deadline of the connection is over
 		if !metered.woken {
 			_ = control.SetReadDeadline(time.Now().Add(r.Timeout))
 			drain(body)
@@ -96,7 +99,7 @@ func (r BodyReader) Read(c echo.Context) ([]byte, error) {
 	case errors.Is(err, os.ErrDeadlineExceeded): // net/http has ended the context too
 		return nil, &queue.Error{
 			Code: queue.CodeTooSlow, Err: err,
-			Message: "the body did not arrive in time: send fewer items a call, or raise http.body_timeout",
+			Message: "the body did not arrive in time: send fewer items per call, or raise http.body_timeout",
 		}
 	case err != nil && request.Context().Err() != nil:
 		return nil, request.Context().Err()
@@ -106,13 +109,13 @@ func (r BodyReader) Read(c echo.Context) ([]byte, error) {
 	return r.checked(bytes.TrimPrefix(buf.Bytes(), byteOrderMark))
 }
 
-// past is a deadline that ends a Read.
+// past is a deadline that ends a blocked Read at once.
 var past = time.Unix(1, 0)
 
-// limitKey is where LimitBody keeps the limit.
+// limitKey is the key under which LimitBody stores the limit.
 const limitKey = "belfry.body.limit"
 
-// LimitBody bounds the body of a request to some bytes, or to BodyReader.MaxBytes if that is less.
+// LimitBody limits the body of a request. If BodyReader.MaxBytes is lower, MaxBytes is the limit.
 func LimitBody(c echo.Context, bytes int64) { c.Set(limitKey, bytes) }
 
 func (r BodyReader) limit(c echo.Context) int64 {
@@ -122,28 +125,28 @@ func (r BodyReader) limit(c echo.Context) int64 {
 	return r.MaxBytes
 }
 
-// tooLarge is the error of a body with more than limit bytes.
+// tooLarge returns the error for a body with more than limit bytes.
 func (r BodyReader) tooLarge(limit int64) error {
-	advice := "send fewer items a call, or raise http.max_body_bytes"
+	advice := "send fewer items per call, or raise http.max_body_bytes"
 	if limit < r.MaxBytes {
-		advice = "this request needs no larger one"
+		advice = "send a smaller body, because this request never needs a larger one"
 	}
 	return &queue.Error{Code: queue.CodeTooLarge, Message: fmt.Sprintf("the body is larger than %d bytes: %s", limit, advice)}
 }
 
 var byteOrderMark = []byte("\ufeff")
 
-// values are the values of clients in the bodies of all routes, as in portable.Rules.
+// values has the paths of the values of clients in the bodies of all routes; see portable.Rules.
 var values = []string{
 	"items[].payload", "operations[].payload", "operations[].data", "operations[].items[].payload", "operations[].items[].data",
 	"push_items[].payload", "push_items[].data", "state_ops[].value", "data",
 }
 
-// texts are the free texts. A consumer that cuts a text may cut a character in two. Half of it becomes U+FFFD. If an
-// ack were refused, the message would be delivered again and again.
+// texts has the paths of free texts. A consumer that shortens a text may cut a character into halves. The server replaces the
+// half by U+FFFD instead of refusing the ack, because a message whose ack is refused would be delivered again and again.
 var texts = []string{"error", "acknowledgments[].error", "operations[].error", "ack.error", "reason"}
 
-// checked returns the body if its bytes can be read.
+// checked returns the body, or an error if it is empty, is not UTF-8, or has JSON that some clients cannot read.
 func (r BodyReader) checked(body []byte) ([]byte, error) {
 	if len(body) == 0 {
 		return nil, errEmptyBody
@@ -158,7 +161,7 @@ func (r BodyReader) checked(body []byte) ([]byte, error) {
 	return body, nil
 }
 
-// firstInvalid returns the index of the first byte that is not UTF-8. There is one.
+// firstInvalid returns the index of the first byte that is not UTF-8. b must contain such a byte.
 func firstInvalid(b []byte) int {
 	at := 0
 	for {

@@ -8,12 +8,12 @@ import (
 	"github.com/belfry-mq/belfry/pkg/access/identity"
 )
 
-// networkBits is the size of the network that one IPv6 customer gets. All its addresses are one
-// caller.
+// networkBits is the prefix length of the network that an IPv6 customer usually gets. All addresses of
+// the network count as one caller.
 const networkBits = 64
 
-// Caller returns a name for the sender of the request: the subject of its principal, or else its IPv4
-// address, or the network of its IPv6 address. It is empty if nothing is known.
+// Caller returns a name for the sender of a request: the subject of its principal, or its IPv4 address,
+// or the network of its IPv6 address. It returns "" if the address is unknown.
 func Caller(c echo.Context) string {
 	if subject := identity.Subject(c.Request().Context()); subject != "" {
 		return "subject " + subject

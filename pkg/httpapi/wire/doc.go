@@ -3,12 +3,12 @@
 // error codes to statuses. Its readers follow the rules for clients of Queen MQ in
 // docs/compatibility.md.
 //
-// It promises that
+// It promises:
 //
-//   - every error it returns for bad input is a queue.Error with CodeInvalid
-//     that names the field, or CodeTooLarge for a body above the limit;
-//   - a name it accepts is UTF-8 without NUL and at most queue.MaxNameBytes
-//     long, so that Postgres can store it.
+//   - The error for bad input is a queue.Error. It has CodeInvalid and names the
+//     field, or CodeTooLarge for a body above the limit.
+//   - A name that it accepts is UTF-8 without NUL and has at most
+//     queue.MaxNameBytes, so that Postgres can store it.
 //
-// It knows no verb. Only packages of pkg/httpapi import it.
+// It contains no code for single routes. Only packages of pkg/httpapi import it.
 package wire

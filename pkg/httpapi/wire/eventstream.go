@@ -17,18 +17,18 @@ import (
 const (
 	// KeepAlive is the time after which a stream without events sends a comment.
 	KeepAlive = 15 * time.Second
-	// streamRetry is when a client should connect again after the end of its stream.
+	// streamRetry is the pause after which a client should connect again when its stream has ended.
 	streamRetry = 2 * time.Second
 )
 
-// Streams are what all streams of events share.
+// Streams has the values that all event streams share.
 type Streams struct {
-	// Ending is closed when the server stops. Each stream then ends at once.
+	// Ending is closed when the server stops. Then each stream ends at once.
 	Ending <-chan struct{}
-	// NextRevocation returns a channel that is closed when another token is known to be revoked. A stream calls
-	// it before identity.Valid.
+	// NextRevocation returns a channel that is closed at the next revocation of a token. A stream calls it before
+	// identity.Valid.
 	NextRevocation func() <-chan struct{}
-	// WriteTimeout bounds one write. A client that does not read is dropped.
+	// WriteTimeout limits one write. The stream of a client that does not read ends.
 	WriteTimeout time.Duration
 }
 
@@ -42,8 +42,8 @@ func (s Streams) IsEnding() bool {
 	}
 }
 
-// End returns when a stream must end by itself: after its parameter timeout in milliseconds, or when its
-// rights end.
+// End returns the latest end of a stream: after its parameter timeout in milliseconds, after maxStream, or
+// when the rights of its principal end.
 func End(c echo.Context) time.Time {
 	end := maxStream
 	if millis := LeadingInt(c.QueryParam("timeout"), 0); millis > 0 {
@@ -55,19 +55,19 @@ func End(c echo.Context) time.Time {
 	return time.Now().Add(end)
 }
 
-// maxStream is the longest a stream lasts. Its client then connects again.
+// maxStream is the longest duration of a stream. Then the client connects again.
 const maxStream = 24 * time.Hour
 
-// The reasons for which a stream ends, as its last event names them.
+// The reasons why a stream ends. The last event of the stream has the reason.
 const (
 	EndShutdown     = "shutdown"     // the server stops
 	EndUnauthorized = "unauthorized" // the token expired or was revoked
 	EndTimeout      = "timeout"      // the parameter timeout, or 24 hours
-	EndOverloaded   = "overloaded"   // too much waits or is in flight; the client may connect again after retryAfter
+	EndOverloaded   = "overloaded"   // too many requests wait or are in flight; the client may connect again after retryAfter
 	EndError        = "error"        // the member error of the event says what failed
 )
 
-// ReasonOf returns why a stream ends at the instant of End.
+// ReasonOf returns why a stream ends at the instant that End returned.
 func ReasonOf(ctx context.Context) string {
 	if identity.Valid(ctx) != nil {
 		return EndUnauthorized
@@ -75,8 +75,7 @@ func ReasonOf(ctx context.Context) string {
 	return EndTimeout
 }
 
-// EventStream is the answer of a request with Server-Sent Events. It is used by the goroutine of its
-// handler alone.
+// EventStream is an answer with Server-Sent Events. Only the goroutine of its handler may use it.
 type EventStream struct {
 	response *echo.Response
 	control  *http.ResponseController
@@ -86,10 +85,10 @@ type EventStream struct {
 
 const eventStreamType = "text/event-stream"
 
-// streamHeaders are the headers of each stream. nginx passes each event on at once because of the last one.
+// streamHeaders has the headers of each stream. X-Accel-Buffering makes nginx send each event to the client at once.
 var streamHeaders = http.Header{"Content-Type": {eventStreamType}, "Cache-Control": {"no-store"}, "X-Accel-Buffering": {"no"}}
 
-// Start begins the answer. After that the handler cannot answer with an error.
+// Start begins the answer with status 200. Afterwards the handler cannot send an error status.
 func (s Streams) Start(c echo.Context) (*EventStream, error) {
 	header := c.Response().Header()
 	maps.Copy(header, streamHeaders)
@@ -100,8 +99,8 @@ func (s Streams) Start(c echo.Context) (*EventStream, error) {
 	return stream, stream.Flush()
 }
 
-// Append adds an event to the next Flush. An empty id is not sent. A line of data ends with LF, CR or
-// both. A client reads each of them as LF.
+// Append adds an event to the next Flush. An empty id is not sent. data may have several lines, which end
+// with LF, CR or CR LF. The client reads each line end as LF.
 func (s *EventStream) Append(kind, id string, data []byte) {
 	if id != "" {
 		s.buffer = append(append(append(s.buffer, "id: "...), id...), '\n')
@@ -122,7 +121,7 @@ func (s *EventStream) Append(kind, id string, data []byte) {
 	s.buffer = append(s.buffer, '\n')
 }
 
-// AppendJSON is Append with a value as JSON, as in the answers of JSON.
+// AppendJSON is like Append, with a value that it encodes like the answers of JSON.
 func (s *EventStream) AppendJSON(kind, id string, value any) error {
 	data, err := json.Marshal(value, encoding)
 	if err == nil {
@@ -137,7 +136,7 @@ func (s *EventStream) KeepAlive() error {
 	return s.Flush()
 }
 
-// Flush writes what was appended. It blocks while the client does not read, at most for WriteTimeout.
+// Flush writes the appended events. It blocks while the client does not read, at most for WriteTimeout.
 // After an error the handler must return.
 func (s *EventStream) Flush() error {
 	if len(s.buffer) == 0 {

@@ -18,7 +18,7 @@ func TestBucketsGrowWithTheTime(t *testing.T) {
 		{6 * time.Hour, 6 * time.Hour, 5 * time.Minute},
 		{24 * time.Hour, 24 * time.Hour, 15 * time.Minute},
 		{6 * time.Hour, time.Hour, time.Minute},
-		{7 * time.Hour, time.Hour, 15 * time.Minute}, // the minutes are added up
+		{7 * time.Hour, time.Hour, 15 * time.Minute}, // a sweep has merged rows of this age
 		{27 * time.Hour, time.Hour, time.Hour},
 		{9 * 24 * time.Hour, time.Hour, 6 * time.Hour},
 		{7 * 24 * time.Hour, 7 * 24 * time.Hour, time.Hour},
@@ -28,7 +28,7 @@ func TestBucketsGrowWithTheTime(t *testing.T) {
 	}
 }
 
-// Buckets are whole from the one that has from. None is in the future.
+// The range begins at the start of the bucket that contains from. It does not end in the future.
 func TestBucketsAreWhole(t *testing.T) {
 	t.Parallel()
 	at := func(q HistoryQuery) (begins []string) {

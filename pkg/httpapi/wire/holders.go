@@ -10,22 +10,22 @@ import (
 )
 
 const (
-	// maxHolders is how many leases Holders remembers. The oldest is forgotten first.
+	// maxHolders is how many leases Holders remembers. It forgets the oldest lease first.
 	maxHolders = 10_000
-	// maxAgent bounds the User-Agent that is kept.
+	// maxAgent is the maximum number of bytes that Holders keeps of a User-Agent.
 	maxAgent = 100
 )
 
-// Holders remembers who took the latest leases through this instance. The zero value is ready to use. Its
-// methods may be called by any goroutine, and none blocks.
+// Holders remembers which senders took the latest leases at this instance. The zero value is ready to use. It
+// is safe for concurrent use.
 type Holders struct {
 	mu     sync.Mutex
 	known  map[queue.ID]api.Holder
-	leases []queue.ID // in the order in which they were taken, from at on
+	leases []queue.ID // a ring in the order of the calls of Took; the oldest lease is at the index at
 	at     int
 }
 
-// Took notes that the sender of a request took a lease. The zero id is not kept.
+// Took records that the sender of a request took a lease. It ignores the zero id.
 func (h *Holders) Took(c echo.Context, lease queue.ID) {
 	if lease.IsZero() {
 		return
@@ -47,7 +47,7 @@ func (h *Holders) Took(c echo.Context, lease queue.ID) {
 	h.known[lease] = one
 }
 
-// Of returns who took a lease, if it is remembered.
+// Of returns the sender that took a lease. The second result is false if the lease is not remembered.
 func (h *Holders) Of(lease queue.ID) (api.Holder, bool) {
 	h.mu.Lock()
 	defer h.mu.Unlock()

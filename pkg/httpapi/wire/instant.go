@@ -9,19 +9,19 @@ import (
 	"github.com/belfry-mq/belfry/pkg/queue"
 )
 
-// instantLayouts are the forms of a timestamp that clients send. A timestamp
-// without a zone is in UTC.
+// instantLayouts has the accepted forms of a timestamp. A timestamp without a zone
+// is in UTC.
 var instantLayouts = []string{
 	time.RFC3339Nano, "2006-01-02 15:04:05.999999999Z07:00", "2006-01-02 15:04:05.999999999-07",
 	"2006-01-02T15:04:05.999999999-0700", "2006-01-02 15:04:05.999999999-0700",
 	"2006-01-02T15:04:05.999999999", "2006-01-02 15:04:05.999999999", "2006-01-02T15:04", "2006-01-02 15:04", "2006-01-02",
 }
 
-// parseInstant never returns the zero time for a text that it accepts, because
-// callers use the zero time for "not sent". It accepts the years 1 to 9999.
+// parseInstant reads a timestamp in the years 1 to 9999. For an accepted text it
+// never returns the zero time, because callers use the zero time for "not sent".
 //
-// A query decodes the plus of 2026-05-16T08:41:27+02:00 to a space, unless the
-// client encodes it. So a space after the time of day stands for a plus.
+// If a client does not escape the plus of 2026-05-16T08:41:27+02:00 in a query, the
+// server decodes it as a space. So a space after the time of day counts as a plus.
 func parseInstant(s string) (time.Time, bool) {
 	s = strings.TrimSpace(s)
 	if before, zone, found := cutLast(s, " "); found && strings.Contains(before, ":") {
@@ -39,7 +39,7 @@ func parseInstant(s string) (time.Time, bool) {
 	return time.Time{}, false
 }
 
-// cutLast is strings.Cut at the last separator.
+// cutLast is like strings.Cut, but cuts at the last separator.
 func cutLast(s, separator string) (before, after string, found bool) {
 	i := strings.LastIndex(s, separator)
 	if i < 0 {
@@ -48,7 +48,7 @@ func cutLast(s, separator string) (before, after string, found bool) {
 	return s[:i], s[i+len(separator):], true
 }
 
-// Instant reads a bound of a list; an empty text is the zero time.
+// Instant reads the first or last instant of a list. For an empty text it returns the zero time.
 func Instant(field, s string) (time.Time, error) {
 	if s == "" {
 		return time.Time{}, nil
@@ -60,8 +60,8 @@ func Instant(field, s string) (time.Time, error) {
 	return at, nil
 }
 
-// Timestamp reads a position in a queue. The error text puts or, the other
-// values that the field accepts, before the description of a timestamp.
+// Timestamp reads a timestamp that is a position in a queue. The parameter or has the other
+// accepted values, for the error text. An example is "now or ".
 func Timestamp(field, s, or string) (time.Time, error) {
 	if at, ok := parseInstant(s); ok {
 		return at, nil
@@ -70,7 +70,7 @@ func Timestamp(field, s, or string) (time.Time, error) {
 		field, Clip(s), or)
 }
 
-// TimestampValue is Timestamp for a JSON value, which must be a string.
+// TimestampValue is like Timestamp, for a JSON value that must be a string.
 func TimestampValue(field string, value jsontext.Value) (time.Time, error) {
 	s, ok := Text(value)
 	if !ok {

@@ -10,8 +10,8 @@ import (
 	"github.com/belfry-mq/belfry/pkg/httpapi/wire"
 )
 
-// A client that does not encode the plus of a zone sends a space.
-func TestPlusOfAZoneThatIsNotEncoded(t *testing.T) {
+// If a client does not escape the plus of a zone, the server receives a space.
+func TestASpaceBeforeAZoneCountsAsPlus(t *testing.T) {
 	t.Parallel()
 	want := time.Date(2026, 5, 16, 6, 41, 27, 0, time.UTC)
 	for _, text := range []string{

@@ -12,13 +12,13 @@ import (
 	"github.com/belfry-mq/belfry/pkg/queue"
 )
 
-// decoding accepts two things that clients of Queen MQ send. Of a name that
-// occurs twice in an object, the last value counts. Half of a surrogate pair,
-// which JavaScript writes, is allowed here: BodyReader refuses it where a client
-// could not read it. BodyReader also refuses raw bytes that are not UTF-8.
+// decoding accepts two kinds of JSON that clients of Queen MQ send. If a name
+// occurs twice in an object, the last value counts. Half of a surrogate pair, which
+// JavaScript can write, is allowed here. BodyReader refuses it in values that other
+// clients read. BodyReader also refuses raw bytes that are not UTF-8.
 var decoding = []jsontext.Options{jsontext.AllowDuplicateNames(true), jsontext.AllowInvalidUTF8(true)}
 
-// decoders holds idle decoders, because each object of a batch needs one.
+// decoders has idle decoders, because each object of a batch needs a decoder.
 var decoders sync.Pool
 
 // decoder reads JSON from memory.
@@ -27,13 +27,13 @@ type decoder struct {
 	from bytes.Buffer
 }
 
-// decode returns a decoder of raw. The caller returns it to the pool with done.
+// decode returns a decoder of raw. The caller calls done to return it to the pool.
 func decode(raw []byte) *decoder {
 	dec, ok := decoders.Get().(*decoder)
 	if !ok {
 		dec = &decoder{}
 	}
-	dec.from = *bytes.NewBuffer(raw) // is read in place
+	dec.from = *bytes.NewBuffer(raw) // without a copy
 	dec.Reset(&dec.from, decoding...)
 	return dec
 }
@@ -43,17 +43,15 @@ func (dec *decoder) done() {
 	decoders.Put(dec)
 }
 
-// Object reads one JSON object and passes the raw value of each member to
-// member. It reads the whole body: a body that is malformed anywhere is an
-// error.
+// Object reads one JSON object and calls member with the raw value of each member.
+// It reads the whole body, and returns an error if any part of it is malformed.
 func Object(body []byte, member func(name string, value jsontext.Value) error) error {
 	return object(body, valuesTo(member))
 }
 
-// List is Object for a body whose member name is a long array. It passes each element on as it reads the element, so
-// the array is not read twice. List calls start before the first element, and again if the member occurs twice. The
-// result isArray is false when the body lacks the member, or the last one is not an array. List ignores all other
-// members.
+// List reads one JSON object that has a long array in the member name. It calls element for each element as it reads it, so
+// the array is not read twice. It calls start before the first element of each array, because the member may occur twice.
+// isArray is false if the member is missing, or if its last occurrence is not an array. List ignores all other members.
 func List(body []byte, name string, start func(), element func(at int, value jsontext.Value) error) (isArray bool, err error) {
 	err = object(body, func(member string, dec *jsontext.Decoder) error {
 		if member != name {
@@ -69,10 +67,10 @@ func List(body []byte, name string, start func(), element func(at int, value jso
 	return isArray, err
 }
 
-// reader reads the value of a member, at which dec is positioned.
+// reader reads the value of the member name. dec is positioned at the value.
 type reader func(name string, dec *jsontext.Decoder) error
 
-// valuesTo returns a reader that passes the value on.
+// valuesTo returns a reader that calls member with the value.
 func valuesTo(member func(name string, value jsontext.Value) error) reader {
 	return func(name string, dec *jsontext.Decoder) error {
 		value, err := dec.ReadValue()
@@ -97,12 +95,12 @@ func object(body []byte, read reader) error {
 	}
 	rest := bytes.TrimLeft(body[dec.InputOffset():], " \t\r\n")
 	if len(rest) > 0 {
-		return queue.Invalidf("Invalid JSON: something follows the object at %s", position(body, int64(len(body)-len(rest))))
+		return queue.Invalidf("Invalid JSON: the body has more text after the object, at %s", position(body, int64(len(body)-len(rest))))
 	}
 	return nil
 }
 
-// members reads the object at which dec is positioned.
+// members calls read for each member of an object. dec is positioned at the object.
 func members(dec *jsontext.Decoder, read reader) error {
 	if _, err := dec.ReadToken(); err != nil {
 		return err
@@ -120,8 +118,8 @@ func members(dec *jsontext.Decoder, read reader) error {
 	return err
 }
 
-// Elements reads the array in raw, which must be valid JSON. ok is false when
-// raw is not an array.
+// Elements calls element for each element of the array raw, which must be valid JSON.
+// ok is false if raw is not an array.
 func Elements(raw jsontext.Value, element func(at int, value jsontext.Value) error) (ok bool, err error) {
 	if raw.Kind() != '[' {
 		return false, nil
@@ -131,7 +129,7 @@ func Elements(raw jsontext.Value, element func(at int, value jsontext.Value) err
 	return true, elements(&dec.Decoder, element)
 }
 
-// elements reads the array at which dec is positioned.
+// elements calls element for each element of an array. dec is positioned at the array.
 func elements(dec *jsontext.Decoder, element func(at int, value jsontext.Value) error) error {
 	if _, err := dec.ReadToken(); err != nil {
 		return err
@@ -149,8 +147,8 @@ func elements(dec *jsontext.Decoder, element func(at int, value jsontext.Value) 
 	return err
 }
 
-// Members reads the object in raw, which must be valid JSON. ok is false when
-// raw is not an object.
+// Members calls member for each member of the object raw, which must be valid JSON.
+// ok is false if raw is not an object.
 func Members(raw jsontext.Value, member func(name string, value jsontext.Value) error) (ok bool, err error) {
 	if raw.Kind() != '{' {
 		return false, nil

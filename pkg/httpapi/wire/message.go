@@ -9,21 +9,20 @@ import (
 	"github.com/belfry-mq/belfry/pkg/queue"
 )
 
-// MessageNotFound is a text that clients of Queen MQ know.
+// MessageNotFound is the error text that clients of Queen MQ expect.
 const MessageNotFound = "Message not found"
 
-// MessagePath is the message that a path names.
+// MessagePath has the ids of a message in the path of a request.
 type MessagePath struct {
 	Partition                    queue.ID
 	PartitionText, TransactionID string
 }
 
-// ReadMessagePath reads the path. The error for a partition that is not a UUID is
+// ReadMessagePath reads the path. If the partition is not a UUID, the error is
 // CodeNotFound.
 func ReadMessagePath(p *Params) (ref MessagePath, err error) {
 	ref.PartitionText = p.PathName("partitionId")
-	// A transaction id has at most 255 characters, which can be more bytes than a
-	// name.
+	// A transaction id has at most 255 characters. It can have more bytes than a name.
 	ref.TransactionID = p.PathText("transactionId")
 	if p.Err != nil {
 		return ref, p.Err
@@ -32,7 +31,7 @@ func ReadMessagePath(p *Params) (ref MessagePath, err error) {
 	return ref, err
 }
 
-// ParsePartition reads the id of a partition. The error for another text is CodeNotFound.
+// ParsePartition reads the id of a partition. If the text is not a UUID, the error is CodeNotFound.
 func ParsePartition(text string) (queue.ID, error) {
 	id, err := queue.ParseID(text)
 	if err != nil {
@@ -41,24 +40,24 @@ func ParsePartition(text string) (queue.ID, error) {
 	return id, err
 }
 
-// FindPartition returns the error for a message that does not exist, unless may allows the queue of the
-// partition. Without grants it returns nil, without a query.
-func FindPartition(ctx context.Context, owners Owners, id queue.ID, may func(g *identity.Grants, queueName string) bool) error {
+// FindPartition checks that the partition id exists and that allowed returns true for its queue. Otherwise it returns the
+// error for a message that does not exist. Without grants it returns nil without a query.
+func FindPartition(ctx context.Context, owners Owners, id queue.ID, allowed func(g *identity.Grants, queueName string) bool) error {
 	grants := identity.GrantsOf(ctx)
 	if grants == nil {
 		return nil
 	}
-	queues, err := owners.QueuesOf(ctx, []queue.ID{id}, func(_ int, name string) bool { return may(grants, name) })
+	queues, err := owners.QueuesOf(ctx, []queue.ID{id}, func(_ int, name string) bool { return allowed(grants, name) })
 	if err != nil {
 		return err
 	}
-	if name, exists := queues[id]; !exists || !may(grants, name) {
+	if name, exists := queues[id]; !exists || !allowed(grants, name) {
 		return &queue.Error{Code: queue.CodeNotFound, Message: MessageNotFound}
 	}
 	return nil
 }
 
-// NotFound answers 404 with a body that Queen MQ marks with success.
+// NotFound returns the body of an answer 404 with the member success, as in Queen MQ.
 func NotFound(p *Params, err error) (any, error) {
 	p.Status = http.StatusNotFound
 	return api.Refused{Error: err.Error()}, nil

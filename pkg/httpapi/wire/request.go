@@ -13,12 +13,12 @@ import (
 	"github.com/belfry-mq/belfry/pkg/queue"
 )
 
-// Params reads the parameters of one request. Err is the first error. A value
-// that has an error must not be used.
+// Params reads the parameters of one request. Err is the first error. If Err is
+// set, do not use the values.
 type Params struct {
 	echo.Context
 	Err error
-	// Status is the status of an answer as JSON.
+	// Status is the HTTP status of the answer.
 	Status int
 }
 
@@ -32,7 +32,7 @@ func (p *Params) Check(err error) {
 	}
 }
 
-// PathName returns a decoded path parameter that must be able to be a name.
+// PathName returns a decoded path parameter. It must be a valid name.
 func (p *Params) PathName(param string) string {
 	name, err := unescaped(p.Context, param)
 	if err == nil {
@@ -42,7 +42,7 @@ func (p *Params) PathName(param string) string {
 	return name
 }
 
-// PathText is PathName for a text that may be longer than a name.
+// PathText is like PathName, for a text that may be longer than a name.
 func (p *Params) PathText(param string) string {
 	text, err := unescaped(p.Context, param)
 	if err == nil && strings.ContainsRune(text, 0) {
@@ -52,17 +52,16 @@ func (p *Params) PathText(param string) string {
 	return text
 }
 
-// Text returns a query parameter that is compared with a name. An absent parameter
-// is "".
+// Text returns a query parameter. It must be a valid name or empty. For an absent
+// parameter it returns "".
 func (p *Params) Text(param string) string {
 	value := p.QueryParam(param)
 	p.Check(CheckName(param, value))
 	return value
 }
 
-// Name is Text for a name that may itself be empty. It returns nil for an absent
-// parameter, and for an empty one, which clients send for a parameter that is not
-// set.
+// Name is like Text, but returns nil for an absent or empty parameter. Clients send an
+// empty parameter for "not set".
 func (p *Params) Name(param string) *string {
 	if value := p.Text(param); value != "" {
 		return &value
@@ -70,7 +69,8 @@ func (p *Params) Name(param string) *string {
 	return nil
 }
 
-// Instant returns an instant of the query. An absent parameter is the zero time.
+// Instant returns a query parameter that is an instant. For an absent parameter it
+// returns the zero time.
 func (p *Params) Instant(param string) time.Time {
 	at, err := Instant(param, p.QueryParam(param))
 	p.Check(err)
@@ -81,12 +81,12 @@ func (p *Params) Instant(param string) time.Time {
 func (p *Params) TransactionID() string {
 	id := p.QueryParam("transactionId")
 	if !utf8.ValidString(id) || strings.ContainsRune(id, 0) {
-		p.Check(queue.Invalidf("transactionId is not UTF-8 without NUL"))
+		p.Check(queue.Invalidf("transactionId contains a NUL character or is not UTF-8"))
 	}
 	return id
 }
 
-// unescaped returns a decoded path parameter that is UTF-8.
+// unescaped returns a decoded path parameter. It must be UTF-8.
 func unescaped(c echo.Context, param string) (string, error) {
 	raw := c.Param(param)
 	text := raw
@@ -94,7 +94,7 @@ func unescaped(c echo.Context, param string) (string, error) {
 		// The router matched the escaped path.
 		decoded, err := url.PathUnescape(raw)
 		if err != nil {
-			return "", queue.Invalidf("the %s in the path is not well escaped: %v", param, err)
+			return "", queue.Invalidf("the %s in the path has an invalid escape: %v", param, err)
 		}
 		text = decoded
 	}
@@ -104,11 +104,11 @@ func unescaped(c echo.Context, param string) (string, error) {
 	return text, nil
 }
 
-// IsTrue reports whether a query parameter is set: true or 1.
+// IsTrue reports whether a query parameter is true or 1.
 func IsTrue(s string) bool { return s == "true" || s == "1" }
 
-// LeadingInt returns the integer at the start of s, or otherwise when there is
-// no integer. Queen MQ reads numbers in a query in this way.
+// LeadingInt returns the integer at the start of s. If s does not begin with an integer,
+// it returns otherwise. Queen MQ reads numbers in a query like this.
 func LeadingInt(s string, otherwise int) int {
 	s = strings.TrimSpace(s)
 	end := 0
@@ -122,5 +122,5 @@ func LeadingInt(s string, otherwise int) int {
 	return n
 }
 
-// Clamp returns n, or the bound that n exceeds.
+// Clamp returns n limited to the range from low to high.
 func Clamp(low, n, high int) int { return max(low, min(n, high)) }

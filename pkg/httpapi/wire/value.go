@@ -11,7 +11,7 @@ import (
 	"github.com/belfry-mq/belfry/pkg/queue"
 )
 
-// Text returns the value of a JSON string. ok is false when raw is not a string.
+// Text returns the value of a JSON string. ok is false if raw is not a string.
 func Text(raw jsontext.Value) (value string, ok bool) {
 	if raw.Kind() != '"' {
 		return "", false
@@ -24,8 +24,8 @@ func Text(raw jsontext.Value) (value string, ok bool) {
 	return string(unquoted), true
 }
 
-// ConsumerGroup returns the group that value names. Anything but a string with
-// text is queue.DefaultGroup.
+// ConsumerGroup returns the group that value names. If value is not a string or is
+// empty, it returns queue.DefaultGroup.
 func ConsumerGroup(value jsontext.Value) string {
 	if group, ok := Text(value); ok && group != "" {
 		return group
@@ -59,14 +59,14 @@ func WholeNumber(field string, value jsontext.Value) (int64, error) {
 	return 0, queue.Invalidf("%s must be a whole number, not %s", field, Clip(string(value)))
 }
 
-// CheckName refuses a text that cannot be the name of a queue, partition,
-// group or tag.
+// CheckName returns an error if name cannot be the name of a queue, partition, group
+// or tag.
 func CheckName(field, name string) error { return queue.CheckName(field, name) }
 
 // ReplaceNUL replaces each NUL, which Postgres cannot store, with U+FFFD.
 func ReplaceNUL(s string) string { return strings.ReplaceAll(s, "\x00", "\uFFFD") }
 
-// Clip shortens a value that an error text shows.
+// Clip shortens a value for an error text to at most 60 bytes.
 func Clip(s string) string {
 	if len(s) > 60 {
 		return s[:57] + "..."

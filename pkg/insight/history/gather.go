@@ -20,7 +20,6 @@ func (r *Recorder) gather() {
 		taken := s.keys
 		s.keys = nil
 		s.mu.Unlock()
-		r.keys.Add(-int64(len(taken)))
 		for key, t := range taken {
 			addTo(r.pending, key, t)
 			sum := fresh[key.Queue]
@@ -38,9 +37,8 @@ func (r *Recorder) gather() {
 // addTotals adds fresh counts to the totals of their queues. While fewer than maxTotals queues have totals, further
 // queues get totals, the busiest first. A queue never loses its totals, so no total decreases.
 func (r *Recorder) addTotals(fresh map[string]*Counts) {
-	messages := func(c *Counts) int64 { return c.PushMessages + c.PopMessages + c.AckSuccess }
 	names := slices.SortedFunc(maps.Keys(fresh), func(a, b string) int {
-		return cmp.Or(cmp.Compare(messages(fresh[b]), messages(fresh[a])), cmp.Compare(a, b))
+		return cmp.Or(cmp.Compare(fresh[b].Messages(), fresh[a].Messages()), cmp.Compare(a, b))
 	})
 	for _, name := range names {
 		into := name
@@ -88,7 +86,7 @@ func limit(all map[Key]*tally, most int, keep map[Key]int64) {
 		return
 	}
 	keys := slices.SortedFunc(maps.Keys(all), func(a, b Key) int {
-		return cmp.Or(cmp.Compare(all[b].messages(), all[a].messages()), compareKeys(a, b))
+		return cmp.Or(cmp.Compare(all[b].Messages(), all[a].Messages()), compareKeys(a, b))
 	})
 	for _, key := range keys[max(0, most-1-len(keep)):] {
 		if _, kept := keep[key]; kept || key.Queue == Other {

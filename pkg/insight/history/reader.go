@@ -51,6 +51,14 @@ type Bucket struct {
 	Removals int64
 }
 
+// Sum returns the counts of all buckets together.
+func Sum(buckets []Bucket) (all Counts) {
+	for i := range buckets {
+		all.Add(&buckets[i].Counts)
+	}
+	return all
+}
+
 // OthersFunc returns the results of Writer.Unwritten of the other instances. It blocks briefly.
 type OthersFunc func(ctx context.Context) [][]byte
 

@@ -94,15 +94,14 @@ func (w *Writer) unwrittenRows(most int) unwritten {
 	defer w.mu.Unlock()
 	all := unwritten{Rows: w.unwritten[:len(w.unwritten):len(w.unwritten)], Instances: w.unwrittenInstances[:len(w.unwrittenInstances):len(w.unwrittenInstances)]}
 	pending, worthwhile := w.counts.peek()
-	if m := w.rowsLocked(pending, worthwhile, nil, time.Now(), most); m != nil {
-		all.Rows, all.Instances = append(all.Rows, m.rows...), append(all.Instances, m.instance)
-	}
+	m := w.rowsLocked(pending, worthwhile, nil, time.Now(), most)
+	all.Rows, all.Instances = append(all.Rows, m.rows...), append(all.Instances, m.instance)
 	return all
 }
 
 // Unwritten returns the unwritten rows for the Reader of another instance, in at most size bytes. If the rows do not fit,
-// Unwritten sums the least busy queues as Other and leaves out the oldest rows. It returns nil if nothing was counted,
-// or if w is nil.
+// Unwritten sums the least busy queues as Other and leaves out the oldest rows. An idle instance has a row of its
+// figures, so that others list it. It returns nil if w is nil.
 func (w *Writer) Unwritten(size int) []byte {
 	if w == nil {
 		return nil
@@ -111,9 +110,6 @@ func (w *Writer) Unwritten(size int) []byte {
 		all, now := w.unwrittenRows(most), time.Now()
 		all.Rows = newest(all.Rows, min(2*most, maxSent), now, func(r *row) time.Time { return r.At })
 		all.Instances = newest(all.Instances, min(most, maxSentInstances), now, func(r *instanceRow) time.Time { return r.At })
-		if len(all.Rows) == 0 {
-			return nil
-		}
 		if text := encode(&all); len(text) <= size {
 			return text
 		}

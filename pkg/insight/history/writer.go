@@ -190,7 +190,7 @@ func (w *Writer) collect(before map[Key]int64) (queues, instances string, err er
 	now := time.Now()
 	if len(w.unwritten) < maxUnwritten {
 		taken, worthwhile := w.counts.take()
-		if m := w.rowsLocked(taken, worthwhile, before, now, maxRows); m != nil {
+		if m := w.rowsLocked(taken, worthwhile, before, now, maxRows); m.busy {
 			w.unwritten, w.unwrittenInstances = append(w.unwritten, m.rows...), append(w.unwrittenInstances, m.instance)
 			w.last, w.dbErrors = w.minute, w.dbErrors+m.instance.DBErrors
 			maps.Copy(w.parked, m.changed)
@@ -213,8 +213,9 @@ func (w *Writer) collect(before map[Key]int64) (queues, instances string, err er
 	return queues, instances, err
 }
 
-// minuteRows are the rows of one minute.
+// minuteRows are the rows of one minute. If the minute was not busy, there is only the row of the instance.
 type minuteRows struct {
+	busy     bool
 	rows     []row
 	instance instanceRow
 	// changed are the numbers of waiting requests in the rows. allParked is true if no number was left out as unchanged.
@@ -222,14 +223,15 @@ type minuteRows struct {
 	allParked bool
 }
 
-// rowsLocked returns up to most rows for the current minute. It makes them of counts, and may change counts. It returns
-// nil if the minute was not busy.
+// rowsLocked returns up to most rows for the current minute. It makes them of counts, and may change counts.
 func (w *Writer) rowsLocked(counts map[Key]*tally, worthwhile bool, before map[Key]int64, now time.Time, most int) *minuteRows {
 	m := &minuteRows{}
 	errors := w.counts.DatabaseErrors() - w.dbErrors
 	m.changed, m.allParked = w.changedParkedLocked(counts, before)
-	if !worthwhile && len(m.changed) == 0 && errors == 0 {
-		return nil
+	process := w.process // a copy, because peeking must not start a new sample
+	m.instance = instanceRow{At: w.minute, Minutes: 1, Instance: w.sources.Instance, Figures: process.sample(now, w.sources.Pool), DBErrors: errors}
+	if m.busy = worthwhile || len(m.changed) > 0 || errors > 0; !m.busy {
+		return m
 	}
 	for key := range m.changed {
 		addTo(counts, key, &tally{})
@@ -242,8 +244,6 @@ func (w *Writer) rowsLocked(counts map[Key]*tally, worthwhile bool, before map[K
 		}
 		m.rows = append(m.rows, counted)
 	}
-	process := w.process // a copy, because peeking must not start a new sample
-	m.instance = instanceRow{At: w.minute, Minutes: 1, Instance: w.sources.Instance, Figures: process.sample(now, w.sources.Pool), DBErrors: errors}
 	return m
 }
 

@@ -26,13 +26,15 @@ func TestRatesOfBusyQueuesComeOnceASecond(t *testing.T) {
 		i.setWaiting(map[string]int{"q": 2})
 		i.push("q", 10)
 		i.counts.Delivered(&queue.Delivery{LeaseID: queue.NewID(), Messages: []queue.Message{{Partition: &queue.Partition{Queue: "q"}}}})
-		i.counts.Acknowledged(make([]queue.AckItem, 4), []queue.AckResult{
-			{Queue: "q", Resolved: true, Success: true}, {Queue: "q", Resolved: true}, {Queue: "q", Resolved: true, Success: true, DeadLettered: true}, {Queue: "q"},
-		})
+		done := queue.AckResult{Queue: "q", Resolved: true, Success: true}
+		dead := done
+		dead.DeadLettered = true
+		i.counts.Acknowledged([]queue.AckItem{{}, {Status: queue.AckFailed}, {Status: queue.AckFailed}, {Status: queue.AckDead}, {Status: queue.AckRetry}, {}, {}},
+			[]queue.AckResult{done, done, dead, dead, done, {Queue: "q", Resolved: true}, {Queue: "q"}})
 		got := after(t, w, time.Second)
 		require.Equal(t, []live.Type{live.TypeRates}, types(got))
 		rates := dataOf[api.Rates](t, got[0])
-		require.Equal(t, []api.QueueRates{{Queue: "q", Pushed: 10, Delivered: 1, Acked: 1, Failed: 2, Waiting: 2}}, rates.Queues)
+		require.Equal(t, []api.QueueRates{{Queue: "q", Pushed: 10, Delivered: 1, Acked: 1, Failed: 3, Retried: 1, DeadLettered: 2, Waiting: 2}}, rates.Queues)
 		require.Equal(t, api.Instance{ID: i.Instance.String(), Host: "a", Listener: "proven", Waiting: 2, UptimeSeconds: 1}, *rates.Instance)
 		got = after(t, w, time.Second)
 		require.Equal(t, []live.Type{live.TypeRates}, types(got))

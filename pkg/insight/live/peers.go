@@ -93,12 +93,12 @@ type sentQueue struct{ api.QueueRates }
 
 // MarshalJSON writes the array.
 func (q sentQueue) MarshalJSON() ([]byte, error) {
-	return json.Marshal([]any{q.Queue, q.Pushed, q.Delivered, q.Acked, q.Failed, q.Waiting})
+	return json.Marshal([]any{q.Queue, q.Pushed, q.Delivered, q.Acked, q.Failed, q.Waiting, q.Retried, q.DeadLettered})
 }
 
 // UnmarshalJSON reads the array.
 func (q *sentQueue) UnmarshalJSON(text []byte) error {
-	into := []any{&q.Queue, &q.Pushed, &q.Delivered, &q.Acked, &q.Failed, &q.Waiting}
+	into := []any{&q.Queue, &q.Pushed, &q.Delivered, &q.Acked, &q.Failed, &q.Waiting, &q.Retried, &q.DeadLettered}
 	return json.Unmarshal(text, &into)
 }
 

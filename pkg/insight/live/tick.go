@@ -109,12 +109,10 @@ func (h *Hub) ratesLocked(counted map[string]history.Counts, over time.Duration,
 	r = api.Rates{Seconds: math.Round(1000*seconds) / 1000, Queues: []api.QueueRates{}}
 	said := map[string]int{}
 	for name, c := range counted {
-		// An acknowledgment that made a dead letter counts as a success in the history.
-		acked, failed := c.AckSuccess-c.DeadLetters, c.AckFailed+c.DeadLetters
-		if c.PushMessages+c.PopMessages+acked+failed > 0 {
+		if c.Messages() > 0 {
 			r.Queues = append(r.Queues, api.QueueRates{
-				Queue: name, Pushed: perSecond(c.PushMessages), Delivered: perSecond(c.PopMessages), Acked: perSecond(acked),
-				Failed: perSecond(failed), Waiting: waiting[name],
+				Queue: name, Pushed: perSecond(c.PushMessages), Delivered: perSecond(c.PopMessages), Acked: perSecond(c.AckSuccess),
+				Failed: perSecond(c.AckFailed), Waiting: waiting[name], Retried: perSecond(c.AckRetried), DeadLettered: perSecond(c.DeadLetters),
 			})
 			said[name] = waiting[name]
 		}

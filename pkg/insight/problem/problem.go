@@ -52,8 +52,6 @@ const (
 	examined = 500
 	// MaxListed is how many problems one request lists at most. The next request continues after the last listed group.
 	MaxListed = 1000
-	// maxDeadLetters is how many dead letters a DeadLetters problem counts at most.
-	maxDeadLetters = 1000
 )
 
 // Problem is one thing that is wrong.
@@ -67,13 +65,12 @@ type Problem struct {
 	// Deliveries and Failures count for a stuck head. RetryIn is the time until its next delivery after a failure, or zero.
 	Deliveries, Failures int64
 	RetryIn              time.Duration
-	// Messages counts the waiting messages, or the dead letters. If Complete is false, there are more.
+	// Messages counts what waits in Partition. Other kinds have no Messages: pkg/insight/totals counts groups and queues.
 	Messages int64
-	Complete bool
 	// Session describes the session or the prepared transaction of a held snapshot.
 	Session string
 
-	group, queue, partition int64
+	group, partition int64
 }
 
 // Position is where a request starts. The zero value is the beginning.
@@ -173,7 +170,7 @@ func (s *search) snapshots(ctx context.Context) error {
 	open, err := postgres.Collect(ctx, s.pool, sqlSnapshots, pgx.RowToStructByPos[transaction], s.snapshotAge.Seconds())
 	for _, t := range open {
 		age := time.Duration(t.Seconds * float64(time.Second))
-		s.add(Problem{Kind: HeldSnapshot, Urgent: age >= urgentAfter, Age: age, Session: describe(t.PID, t.Username, t.Application, t.GID), Complete: true})
+		s.add(Problem{Kind: HeldSnapshot, Urgent: age >= urgentAfter, Age: age, Session: describe(t.PID, t.Username, t.Application, t.GID)})
 	}
 	return err
 }

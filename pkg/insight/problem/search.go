@@ -32,10 +32,10 @@ func (s *search) pauses(ctx context.Context, after int64) error {
 		if q.Queue != nil {
 			s.found.Examined++
 			if q.Paused {
-				s.add(Problem{Kind: PausedQueue, Queue: *q.Queue, queue: q.ID})
+				s.add(Problem{Kind: PausedQueue, Queue: *q.Queue})
 			}
 			if q.Partition != nil {
-				s.add(Problem{Kind: PausedPartition, Queue: *q.Queue, queue: q.ID, partition: *q.Partition})
+				s.add(Problem{Kind: PausedPartition, Queue: *q.Queue, partition: *q.Partition})
 			}
 		}
 		if s.full() || i+1 == examined {
@@ -87,7 +87,7 @@ func (s *search) groups(ctx context.Context, after int64) error {
 
 // judge adds the problems of one group.
 func (s *search) judge(g *group, worst heads) {
-	at := Problem{Queue: *g.Queue, Group: g.Name, group: g.ID, queue: g.QueueID}
+	at := Problem{Queue: *g.Queue, Group: g.Name, group: g.ID}
 	if h := worst.stuck; h != nil {
 		p := at
 		p.Kind, p.Age, p.Deliveries, p.Failures, p.RetryIn, p.partition = StuckHead, h.age(), h.Attempts, h.Failures, time.Duration(h.RetryIn), h.Partition
@@ -142,12 +142,14 @@ func (s *search) heads(ctx context.Context, keys []int64) (map[int64]heads, erro
 	return worst, err
 }
 
-// count sets Messages, Complete and Partition of the listed problems.
+// count fills in the messages and the names of the partitions that have problems.
 func (s *search) count(ctx context.Context) error {
-	listed := s.found.Problems
-	kinds, groups, queues, partitions := make([]string, len(listed)), make([]int64, len(listed)), make([]int64, len(listed)), make([]int64, len(listed))
-	for i := range listed {
-		kinds[i], groups[i], queues[i], partitions[i] = string(listed[i].Kind), listed[i].group, listed[i].queue, listed[i].partition
+	var listed []*Problem
+	var groups, partitions []int64
+	for i := range s.found.Problems {
+		if p := &s.found.Problems[i]; p.partition != 0 {
+			listed, groups, partitions = append(listed, p), append(groups, p.group), append(partitions, p.partition)
+		}
 	}
 	if len(listed) == 0 {
 		return nil
@@ -155,12 +157,10 @@ func (s *search) count(ctx context.Context) error {
 	_, err := postgres.Collect(ctx, s.pool, sqlCounts, func(row pgx.CollectableRow) (none struct{}, err error) {
 		var ord, messages int64
 		var partition string
-		var complete bool
-		if err = row.Scan(&ord, &partition, &messages, &complete); err == nil {
-			p := &listed[ord-1]
-			p.Partition, p.Messages, p.Complete = partition, messages, complete
+		if err = row.Scan(&ord, &partition, &messages); err == nil {
+			listed[ord-1].Partition, listed[ord-1].Messages = partition, messages
 		}
 		return none, err
-	}, kinds, groups, queues, partitions, int64(maxDeadLetters))
+	}, groups, partitions)
 	return err
 }

@@ -13,22 +13,10 @@ import (
 	"github.com/belfry-mq/belfry/sql"
 )
 
-var (
-	sqlQueueGroups = sql.Query("insight/stats/queue_groups")
-	sqlQueueSize   = sql.Query("insight/stats/queue_size")
-	sqlQueueHeat   = sql.Query("insight/stats/queue_heat")
-)
+var sqlQueueHeat = sql.Query("insight/stats/queue_heat")
 
-const (
-	// The figures of a single group cover examinedAlone cursors. In a list, the figures of each group cover examinedEach
-	// cursors.
-	examinedAlone, examinedEach = 1000, 100
-	// maxSize is how many partitions of a queue are counted. maxDead is how many dead letters of a group are counted.
-	maxSize, maxDead = 1000, 1000
-	// maxReaders is how many groups the Heat of a partition covers. maxPartitionDead is how many of its dead letters are
-	// counted.
-	maxReaders, maxPartitionDead = 20, 20
-)
+// maxReaders is how many groups the heat of a partition covers, and maxPartitionDead how many dead letters.
+const maxReaders, maxPartitionDead = 20, 20
 
 // Start is where a list by name starts.
 type Start struct {
@@ -36,101 +24,6 @@ type Start struct {
 	Name string
 	// After is true if the list starts after Name.
 	After bool
-}
-
-// Size is how large a queue is.
-type Size struct {
-	Partitions, Stored int64
-	// AtLeast is true if the queue has more than maxSize partitions, so that both numbers are lower bounds.
-	AtLeast bool
-}
-
-// GroupFigures describes a group of one queue. The numbers are sums over a bounded number of its cursors.
-type GroupFigures struct {
-	Name      string
-	Mode      queue.SubscriptionMode
-	StartAt   time.Time
-	CreatedAt time.Time
-	Paused    bool
-	// Joining is true while cursors in older partitions are still being created.
-	Joining bool
-	// AtLeast is true if the group has more cursors than were examined, so that each number is a lower bound.
-	AtLeast bool
-	// Due counts the partitions with a message for the next pop. Leased counts the partitions with a live lease.
-	// Resting counts the partitions whose messages wait for an instant. Failing counts the partitions whose first
-	// message has failed.
-	Due, Leased, Resting, Failing int64
-	// Held counts the messages under live leases.
-	Held int64
-	// Lagging counts the partitions with unfinished messages. Lag counts the unfinished messages. Oldest is the age
-	// of the oldest unfinished message.
-	Lagging, Lag int64
-	Oldest       time.Duration
-	// Late says that an unfinished message is due or in delivery, and so old that the group is late.
-	Late bool
-	// Dead counts dead letters. If DeadAtLeast is true, there are more.
-	Dead        int64
-	DeadAtLeast bool
-
-	key int64
-}
-
-// QueueGroups is a page of the groups of a queue.
-type QueueGroups struct {
-	Size
-	Paused bool
-	Groups []GroupFigures
-	// Next is the name of the last examined group if there may be more groups. Otherwise it is nil.
-	Next *string
-}
-
-// OfQueue returns at most limit groups of a queue, by name. The figures of a group cover the 100 cursors that have been
-// due the longest. The cost does not grow with the number of partitions or messages. Errors: CodeNotFound,
-// CodeUnavailable.
-func (g *Groups) OfQueue(ctx context.Context, queueName string, from Start, limit int) (QueueGroups, error) {
-	var out QueueGroups
-	in, err := New(g.pool).queue(ctx, queueName)
-	if err == nil {
-		out.Paused = in.Paused
-		out.Size, err = g.size(ctx, in.key)
-	}
-	if err == nil {
-		var examined int
-		var last string
-		out.Groups, examined, last, err = g.figures(ctx, in.key, from, limit, examinedEach)
-		if examined == limit {
-			out.Next = &last
-		}
-	}
-	return out, postgres.Wrapf(err, "listing the groups of queue %q", queueName)
-}
-
-func (g *Groups) size(ctx context.Context, queueKey int64) (out Size, err error) {
-	err = g.pool.ScanRow(ctx, []any{&out.Partitions, &out.Stored}, sqlQueueSize, queueKey, int64(maxSize+1))
-	out.AtLeast = out.Partitions > maxSize
-	return out, err
-}
-
-// figures returns groups with their sums over at most the given number of cursors. examined is the number of examined
-// rows, and last is the name in the last row.
-func (g *Groups) figures(ctx context.Context, queueKey int64, from Start, limit, cursors int) (out []GroupFigures, examined int, last string, err error) {
-	_, err = postgres.Collect(ctx, g.pool, sqlQueueGroups, func(row pgx.CollectableRow) (none struct{}, err error) {
-		var figures GroupFigures
-		var lives bool
-		err = row.Scan(&figures.key, &figures.Name, &figures.Mode, (*zeronull.Timestamptz)(&figures.StartAt), &figures.CreatedAt, &figures.Paused, &figures.Joining,
-			&lives, &figures.AtLeast, &figures.Due, &figures.Leased, &figures.Resting, &figures.Failing, &figures.Held, &figures.Lagging, &figures.Lag,
-			(*postgres.Seconds)(&figures.Oldest), &figures.Dead, &figures.Late)
-		figures.AtLeast = figures.AtLeast || figures.Joining
-		if figures.DeadAtLeast = figures.Dead > maxDead; figures.DeadAtLeast {
-			figures.Dead = maxDead
-		}
-		if lives {
-			out = append(out, figures)
-		}
-		examined, last = examined+1, figures.Name
-		return none, err
-	}, queueKey, from.Name, from.After, int64(limit), int64(cursors), int64(maxDead+1), g.lateAfter.Seconds())
-	return out, examined, last, err
 }
 
 // HeatFilter chooses partitions of a queue.

@@ -13,11 +13,11 @@ import (
 	"github.com/belfry-mq/belfry/pkg/queue"
 )
 
-func (r *fixture) groups() *stats.Groups { return stats.NewGroups(r.pool, time.Minute) }
+func (r *fixture) groups() *stats.Groups { return stats.NewGroups(r.pool) }
 
-func (r *fixture) show(queueName, group string) stats.GroupState {
+func (r *fixture) show(queueName, group string) stats.Beginnings {
 	r.t.Helper()
-	found, err := r.groups().Show(r.t.Context(), queueName, group, 100)
+	found, err := r.groups().Beginnings(r.t.Context(), queueName, group, 100)
 	require.NoError(r.t, err)
 	return found
 }
@@ -30,15 +30,15 @@ func partitionsOf(places []stats.Place) (names []string) {
 }
 
 // Each partition of the queue is in a different state.
-func TestShowListsEachPartitionByItsState(t *testing.T) {
+func TestBeginningsListEachPartitionByItsState(t *testing.T) {
 	r := newFixture(t)
-	_, err := r.groups().Show(t.Context(), "q", "g", 10)
+	_, err := r.groups().Beginnings(t.Context(), "q", "g", 10)
 	require.Equal(t, queue.CodeNotFound, queue.CodeOf(err))
 	r.configure("q", func(s *catalog.Settings) { s.Options.RetryDelay = 600_000 })
 	for _, name := range []string{"due", "old", "leased", "failed", "done", "paused"} {
 		r.push("q", name, name+"1", name+"2", name+"3")
 	}
-	_, err = r.groups().Show(t.Context(), "q", "g", 10)
+	_, err = r.groups().Beginnings(t.Context(), "q", "g", 10)
 	require.Equal(t, queue.CodeNotFound, queue.CodeOf(err), "no group has popped yet")
 	before := time.Now()
 	for _, name := range []string{"due", "old", "paused"} {
@@ -66,10 +66,6 @@ func TestShowListsEachPartitionByItsState(t *testing.T) {
 	require.Equal(t, "retry", got.Resting.List[0].Cause)
 	require.EqualValues(t, 1, got.Resting.List[0].Failures)
 	require.InDelta(t, 2*time.Hour.Seconds(), got.Due.List[0].Age.Seconds(), 60)
-	require.Equal(t, [4]int64{2, 1, 1, 1}, [4]int64{got.GroupFigures.Due, got.GroupFigures.Leased, got.GroupFigures.Resting, got.Failing})
-	require.Equal(t, [3]int64{5, 15, 2}, [3]int64{got.Lagging, got.Lag, got.Held}, "the sums include a paused partition")
-	require.InDelta(t, 2*time.Hour.Seconds(), got.Oldest.Seconds(), 60)
-	require.False(t, got.AtLeast)
 	for _, list := range []stats.Places{got.Due, got.Leased, got.Resting} {
 		require.Nil(t, list.Next)
 	}
@@ -152,35 +148,15 @@ func TestListsOfPlacesAreComplete(t *testing.T) {
 	require.Equal(t, 3, requests, "each request examines 1,000 cursors")
 }
 
-func TestOfQueueListsTheGroupsOfOneQueue(t *testing.T) {
+// A group of which only the subscription is kept is no group, until it has a cursor.
+func TestAKeptSubscriptionIsNoGroup(t *testing.T) {
 	r := newFixture(t)
-	_, err := r.groups().OfQueue(t.Context(), "q", stats.Start{}, 10)
+	r.push("q", "p", "1")
+	r.exec(`INSERT INTO belfry.consumer_group (queue_id, name, kept) SELECT id, 'g', true FROM belfry.queue`)
+	_, err := r.groups().Places(t.Context(), "q", "g", stats.PlaceQuery{List: stats.PlacesNamed, Limit: 10})
 	require.Equal(t, queue.CodeNotFound, queue.CodeOf(err))
-	for _, name := range []string{"q", "other"} {
-		r.push(name, "a", "1", "2", "3")
-		r.push(name, "b", "1")
-		for i := range 5 {
-			r.ack(r.pop(name, "a", "g"+strconv.Itoa(i), 2), queue.AckDead, 0)
-		}
-	}
-	r.exec(`INSERT INTO belfry.consumer_group (queue_id, name, kept) SELECT id, 'g9', true FROM belfry.queue`)
-	var names []string
-	for from := (stats.Start{}); ; {
-		page, err := r.groups().OfQueue(t.Context(), "q", from, 2)
-		require.NoError(t, err)
-		require.Equal(t, stats.Size{Partitions: 2, Stored: 4}, page.Size)
-		for _, g := range page.Groups {
-			names = append(names, g.Name)
-			require.Equal(t, [4]int64{1, 2, 1, 1}, [4]int64{g.Lagging, g.Lag, g.Leased, g.Held})
-			require.EqualValues(t, 1, g.Dead)
-			require.False(t, g.AtLeast || g.DeadAtLeast)
-		}
-		if page.Next == nil {
-			break
-		}
-		from = stats.Start{Name: *page.Next, After: true}
-	}
-	require.Equal(t, []string{"g0", "g1", "g2", "g3", "g4"}, names, "the list leaves out the kept subscription of a deleted group")
+	r.pop("q", "p", "g", 1)
+	require.Len(t, r.show("q", "g").Leased.List, 1)
 }
 
 func TestHeatFindsTheWorstPartitions(t *testing.T) {
@@ -300,7 +276,8 @@ func TestBoundedReadsAreBounded(t *testing.T) {
 	r.manyPartitions(20_000)
 	r.exec(`UPDATE belfry.cursor SET ready_at = now() - partition_id * interval '1 second' WHERE committed = 0`)
 	r.exec(`ANALYZE belfry.cursor, belfry.partition, belfry.message`)
-	require.Less(t, r.reads("insight/stats/queue_groups", int64(1), "", false, int64(50), int64(1000), int64(1001), 60.0), 15_000)
+	require.Less(t, r.reads("insight/stats/queue_group", int64(1), "g"), 5000)
+	require.Less(t, r.reads("insight/stats/queue_tags", "", "", int64(200)), 20)
 	require.Less(t, r.reads("insight/stats/queue_size", int64(1), int64(1001)), 1100)
 	require.Less(t, r.reads("insight/stats/group_places", int64(1), "due", nil, int64(0), int64(100), int64(100)), 1500)
 	require.Less(t, r.reads("insight/stats/group_places", int64(1), "resting", nil, int64(0), int64(100), int64(1000)), 1500)
@@ -308,12 +285,5 @@ func TestBoundedReadsAreBounded(t *testing.T) {
 	require.Less(t, r.reads("insight/stats/queue_heat", int64(1), true, "", false, int64(500), nil, int64(20), int64(21)), 9000)
 	require.Less(t, r.reads("insight/stats/queue_heat", int64(1), false, "p5", false, int64(500), nil, int64(20), int64(21)), 9000)
 	require.Less(t, r.reads("insight/stats/seek_preview", int64(1), int64(1), time.Now(), nil, int64(1000), int64(10_000), nil), 25_000)
-	state := r.show("crowd", "g")
-	require.True(t, state.AtLeast)
-	require.Len(t, state.Due.List, 100)
-	require.EqualValues(t, 1000, state.Lag)
-	page, err := r.groups().OfQueue(t.Context(), "crowd", stats.Start{}, 10)
-	require.NoError(t, err)
-	require.True(t, page.AtLeast)
-	require.InDelta(t, 1000, page.Stored, 1)
+	require.Len(t, r.show("crowd", "g").Due.List, 100)
 }

@@ -73,7 +73,7 @@
 //
 // # Bounded reads
 //
-// The cost of Groups.OfQueue, Show, Places, PreviewSeek and Heat does not grow with the number of partitions
+// The cost of Groups.Beginnings, Places, PreviewSeek and Heat does not grow with the number of partitions
 // and messages. They read cursors in the order of ready_at: first the partitions that have been due the
 // longest, then the leases and delays that end first. They examine a fixed number of cursors, and read the
 // first message of each. If there may be more, the answer says that its sums are lower bounds. A cursor of

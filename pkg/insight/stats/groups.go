@@ -23,15 +23,14 @@ const groupPage = 5000
 
 // Groups reads consumer groups. It is safe for concurrent use.
 type Groups struct {
-	pool      *postgres.Pool
-	lateAfter time.Duration
+	pool *postgres.Pool
 	// seekBudget is the constant, except in tests.
 	seekBudget time.Duration
 }
 
-// NewGroups returns Groups that use pool. lateAfter is problems.late_after.
-func NewGroups(pool *postgres.Pool, lateAfter time.Duration) *Groups {
-	return &Groups{pool: pool, lateAfter: lateAfter, seekBudget: seekBudget}
+// NewGroups returns Groups that use pool.
+func NewGroups(pool *postgres.Pool) *Groups {
+	return &Groups{pool: pool, seekBudget: seekBudget}
 }
 
 // Group is a consumer group of one queue.

@@ -17,6 +17,7 @@ import (
 var (
 	sqlPlaces      = sql.Query("insight/stats/group_places")
 	sqlPlacesNamed = sql.Query("insight/stats/group_places_named")
+	sqlQueueGroup  = sql.Query("insight/stats/queue_group")
 	sqlSeekPreview = sql.Query("insight/stats/seek_preview")
 )
 
@@ -109,60 +110,61 @@ type Places struct {
 	Incomplete bool
 }
 
-// GroupState is a group of one queue. Its figures cover at most 1,000 cursors.
-type GroupState struct {
-	GroupFigures
-	QueuePaused bool
-	Due         Places
-	Leased      Places
-	Resting     Places
+// Beginnings are the beginnings of three lists of places, and what is paused.
+type Beginnings struct {
+	Due, Leased, Resting Places
+	QueuePaused, Paused  bool
 }
 
-// Show returns a group of one queue with the first limit places of each list. The cost does not grow with the number
-// of partitions or messages. Errors: CodeNotFound for an unknown queue or group, CodeUnavailable.
-func (g *Groups) Show(ctx context.Context, queueName, group string, limit int) (GroupState, error) {
-	var out GroupState
-	q, found, err := g.find(ctx, queueName, group, examinedAlone)
+// Beginnings returns the beginnings of the lists of a group of one queue, limit places each. The cost does not grow
+// with the partitions or the messages. Errors: CodeNotFound for an unknown queue or group, CodeUnavailable.
+func (g *Groups) Beginnings(ctx context.Context, queueName, group string, limit int) (out Beginnings, err error) {
+	found, err := g.find(ctx, queueName, group)
+	key := found.group
+	out.QueuePaused, out.Paused = found.queuePaused, found.paused
 	if err == nil {
-		out.GroupFigures, out.QueuePaused = found, q.Paused
-		out.Due, err = g.byInstant(ctx, found.key, PlaceQuery{List: PlacesDue, Limit: limit})
+		out.Due, err = g.byInstant(ctx, key, PlaceQuery{List: PlacesDue, Limit: limit})
 	}
 	if err == nil {
-		out.Leased, err = g.byInstant(ctx, found.key, PlaceQuery{List: PlacesLeased, Limit: limit})
+		out.Leased, err = g.byInstant(ctx, key, PlaceQuery{List: PlacesLeased, Limit: limit})
 	}
 	if err == nil {
-		out.Resting, err = g.byInstant(ctx, found.key, PlaceQuery{List: PlacesResting, Limit: limit})
+		out.Resting, err = g.byInstant(ctx, key, PlaceQuery{List: PlacesResting, Limit: limit})
 	}
 	return out, postgres.Wrapf(err, "reading group %q of queue %q", group, queueName)
 }
 
-// find returns a queue and one of its groups. The figures of the group cover at most the given number of cursors.
-func (g *Groups) find(ctx context.Context, queueName, group string, cursors int) (Queue, GroupFigures, error) {
+// foundGroup has the keys of a group and its queue. joining: cursors in older partitions are still being made.
+type foundGroup struct {
+	queue, group                 int64
+	joining, paused, queuePaused bool
+}
+
+// find returns a group of a queue.
+func (g *Groups) find(ctx context.Context, queueName, group string) (found foundGroup, err error) {
 	q, err := New(g.pool).queue(ctx, queueName)
 	if err != nil {
-		return q, GroupFigures{}, err
+		return found, err
 	}
-	found, _, _, err := g.figures(ctx, q.key, Start{Name: group}, 1, cursors)
-	if err == nil && (len(found) == 0 || found[0].Name != group) {
+	found.queue, found.queuePaused = q.key, q.Paused
+	err = g.pool.ScanRow(ctx, []any{&found.group, &found.joining, &found.paused}, sqlQueueGroup, q.key, group)
+	if postgres.IsNoRows(err) {
 		err = &queue.Error{Code: queue.CodeNotFound, Message: "Consumer group not found"}
 	}
-	if err != nil {
-		return q, GroupFigures{}, err
-	}
-	return q, found[0], nil
+	return found, err
 }
 
 // Places returns a part of the places of a group. PlacesLeased and PlacesResting examine at most 1,000
 // cursors. So a part can have fewer places than the limit although the list continues. Errors: CodeNotFound,
 // CodeUnavailable.
 func (g *Groups) Places(ctx context.Context, queueName, group string, ask PlaceQuery) (out Places, err error) {
-	q, found, err := g.find(ctx, queueName, group, 1)
+	found, err := g.find(ctx, queueName, group)
 	switch {
 	case err != nil:
 	case ask.List == PlacesNamed:
-		out, err = g.byName(ctx, q.key, found.key, ask.From.Start, ask.Limit)
+		out, err = g.byName(ctx, found.queue, found.group, ask.From.Start, ask.Limit)
 	default:
-		out, err = g.byInstant(ctx, found.key, ask)
+		out, err = g.byInstant(ctx, found.group, ask)
 	}
 	return out, postgres.Wrapf(err, "listing the places of group %q in queue %q", group, queueName)
 }
@@ -261,10 +263,10 @@ type SeekPreview struct {
 }
 
 // PreviewSeek describes the effect of a seek, and changes nothing. It reads pages of 1,000 partitions by name, or of 250 for a
-// seek to an instant, until it has examined all of them, for 5 seconds at most. It ends when ctx ends. Errors: CodeNotFound,
+// seek to an instant. It stops after all partitions, after 5 seconds, or when ctx ends. Errors: CodeNotFound,
 // CodeUnavailable.
 func (g *Groups) PreviewSeek(ctx context.Context, queueName, group string, to SeekTarget) (out SeekPreview, err error) {
-	q, found, err := g.find(ctx, queueName, group, 1)
+	found, err := g.find(ctx, queueName, group)
 	at, size := pgtype.Timestamptz{Valid: true, Time: to.At}, maxSought
 	switch {
 	case to.End:
@@ -280,10 +282,10 @@ func (g *Groups) PreviewSeek(ctx context.Context, queueName, group string, to Se
 		var capped bool
 		var last string
 		err = g.pool.ScanRow(ctx, []any{&page.Cursors, &page.Again, &page.Skipped, &page.Leases, &capped, &more, &last, &page.CountedAt},
-			sqlSeekPreview, q.key, found.key, at, to.Partition, int64(size), int64(maxGaps), after)
+			sqlSeekPreview, found.queue, found.group, at, to.Partition, int64(size), int64(maxGaps), after)
 		out.add(&page)
 		after = &last
-		out.AtLeast = out.AtLeast || capped || found.Joining
+		out.AtLeast = out.AtLeast || capped || found.joining
 		if more && time.Since(began) > g.seekBudget {
 			out.AtLeast = true
 			break

@@ -33,8 +33,8 @@ func (r *fixture) requirePlans(state string) {
 	conn, err := r.pool.Acquire(r.t.Context())
 	require.NoError(r.t, err)
 	defer conn.Release()
-	for _, name := range []string{"insight/stats/counts", "insight/stats/partitions", "insight/stats/modes", "insight/stats/message_partitions", "insight/stats/message_block", "insight/stats/message_window", "insight/stats/message_partitions_of", "insight/stats/queues_of", "insight/stats/queue_page", "insight/stats/queue_figures", "insight/stats/queue_tags",
-		"insight/stats/queue_groups", "insight/stats/queue_size", "insight/stats/group_places", "insight/stats/group_places_named", "insight/stats/queue_heat", "insight/stats/seek_preview"} {
+	for _, name := range []string{"insight/stats/counts", "insight/stats/partitions", "insight/stats/modes", "insight/stats/message_partitions", "insight/stats/message_block", "insight/stats/message_window", "insight/stats/message_partitions_of", "insight/stats/queues_of", "insight/stats/queue_tags",
+		"insight/stats/queue_group", "insight/stats/queue_size", "insight/stats/group_places", "insight/stats/group_places_named", "insight/stats/queue_heat", "insight/stats/seek_preview"} {
 		prepared, err := conn.Conn().Prepare(r.t.Context(), name+state, sql.Query(name))
 		require.NoError(r.t, err)
 		nulls := strings.TrimSuffix(strings.Repeat("NULL, ", len(prepared.ParamOIDs)), ", ")

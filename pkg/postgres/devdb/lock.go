@@ -13,10 +13,9 @@ import (
 
 const lockName = "lock"
 
-// Holder is the content of the lock file, for error texts. The lock itself is the flock, which
-// the kernel releases when the holder dies. Until a new holder has written the file, it names
-// the previous holder. PID is 0 if the file is unreadable or was never written. Port is 0
-// while the Postgres of the holder starts.
+// Holder is the content of the lock file, for error texts. The lock itself is the flock, which the kernel releases when the
+// holder dies. Until a new holder has written the file, the file names the previous holder. PID is 0 if the file is unreadable or
+// was never written. Port is 0 while the Postgres of the holder starts.
 type Holder struct {
 	PID   int       `json:"pid"`
 	Since time.Time `json:"since"`
@@ -40,15 +39,15 @@ func (e *InUseError) Error() string {
 	return fmt.Sprintf("the cluster in %s is in use by %s: use its Postgres, stop it, or choose another folder", e.Dir, holder)
 }
 
-// lock is the right to run the cluster of one folder.
+// lock is the held lock of one folder. Only its holder may run the cluster.
 type lock struct {
 	file   *flock.Flock
 	holder Holder
 }
 
-// acquire takes the lock of dir without waiting. If another holder has it, acquire returns
-// an *InUseError. The file stays after a release: a process that opened the file before its
-// removal could lock it while another process locks a new file.
+// acquire takes the lock of dir without waiting. If another holder has it, acquire returns an *InUseError. release does not
+// remove the file. Otherwise a process that opened the file before its removal could lock it while another process locks a new
+// file.
 func acquire(dir string) (*lock, error) {
 	l := &lock{
 		file:   flock.New(filepath.Join(dir, lockName)),
@@ -60,7 +59,7 @@ func acquire(dir string) (*lock, error) {
 	}
 	if !got {
 		e := &InUseError{Dir: dir}
-		// While the holder writes the file, it may be unreadable. The error then names no process.
+		// The file may be unreadable while the holder writes it. The error then names no process.
 		if content, err := os.ReadFile(l.file.Path()); err == nil {
 			_ = json.Unmarshal(content, &e.Holder)
 		}

@@ -19,8 +19,8 @@ import (
 	"go.uber.org/zap"
 )
 
-// ownerVariable makes the test program run the cluster in the named folder until it is
-// killed: some tests kill the owner of a cluster.
+// ownerVariable names a folder. A test program with this variable runs the cluster in the folder until the program is killed.
+// Some tests need this, because they kill the owner of a cluster.
 const ownerVariable = "DEVDB_TEST_OWNER"
 
 func TestMain(m *testing.M) {
@@ -47,7 +47,7 @@ func ownUntilKilled(dir string) int {
 	return 0
 }
 
-// testConfig turns fsync off for speed. A killed Postgres loses nothing by it.
+// testConfig turns fsync off for speed. A killed Postgres loses no data without fsync.
 func testConfig(dir string) Config {
 	return Config{Dir: dir, Settings: map[string]string{"fsync": "off", "max_connections": "20", "shared_buffers": "16MB"}}
 }
@@ -65,10 +65,10 @@ func clusterDir(t *testing.T) string {
 	return filepath.Join(dir, "cluster")
 }
 
-// templateParent is the folder of the template, once there is one.
+// templateParent is the folder of the template. It is empty until the template exists.
 var templateParent string
 
-// template makes a cluster that was never started, which the tests copy: initdb takes longer than most tests.
+// template makes a cluster that was never started. The tests copy it, because initdb takes longer than most tests.
 var template = sync.OnceValues(func() (dir string, err error) {
 	ctx, cancel := context.WithTimeout(context.Background(), 3*time.Minute)
 	defer cancel()
@@ -92,7 +92,7 @@ var template = sync.OnceValues(func() (dir string, err error) {
 	return dir, errors.Join(err, l.release())
 })
 
-// madeDir is a clusterDir in which initdb has run.
+// madeDir returns a folder like clusterDir in which initdb has run.
 func madeDir(t *testing.T) string {
 	t.Helper()
 	from, err := template()
@@ -120,8 +120,7 @@ func start(t *testing.T, cfg Config) *Cluster {
 	return c
 }
 
-// query runs statements in the database postgres and returns the single value of the last
-// one.
+// query runs statements in the database postgres and returns the single value of the last statement.
 func query(t *testing.T, c *Cluster, statements ...string) (value string) {
 	t.Helper()
 	ctx := testContext(t)
@@ -270,7 +269,7 @@ func TestClosedFolderIsNamed(t *testing.T) {
 	require.ErrorContains(t, err, home+" is closed to it")
 	require.ErrorContains(t, err, "chmod o+x "+home)
 	require.ErrorContains(t, stranger.explain(denied, "/", inner), binDirVariable)
-	require.Equal(t, denied, account{}.explain(denied, inner, "/"), "the error of the own user stays as it is")
+	require.Equal(t, denied, account{}.explain(denied, inner, "/"), "without another account the error is unchanged")
 
 	cfg := testConfig(inner)
 	if os.Geteuid() == 0 {

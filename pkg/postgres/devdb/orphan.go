@@ -18,19 +18,19 @@ import (
 const (
 	// orphanTimeout bounds the fast shutdown of an orphaned Postgres.
 	orphanTimeout = 20 * time.Second
-	// immediateTimeout bounds an immediate shutdown. In it, Postgres waits 5 seconds for
-	// its processes before it kills them.
+	// immediateTimeout bounds an immediate shutdown. During this shutdown, Postgres waits 5 seconds for its processes and then
+	// kills them.
 	immediateTimeout = 10 * time.Second
-	// orphanPoll is the interval of checks for its exit. We are not its parent, so we get
-	// no signal.
+	// orphanPoll is the interval of the checks whether the orphan has exited. This process is not its parent, so it gets no
+	// signal.
 	orphanPoll = 20 * time.Millisecond
 )
 
 func pidFile(data string) string { return filepath.Join(data, "postmaster.pid") }
 
-// readPIDFile returns the content of postmaster.pid and its process id; 0: there is no
-// file, or it has no number. A negative number means that a user runs single-user mode.
-// That counts as no file, because Postgres itself then refuses to start.
+// readPIDFile returns the content of postmaster.pid and its process id; 0: there is no file, or it has no number. A negative
+// number means that a user runs Postgres in single-user mode. readPIDFile then returns 0, because Postgres itself refuses to
+// start.
 func readPIDFile(data string) (content []byte, pid int, err error) {
 	content, err = os.ReadFile(pidFile(data))
 	if errors.Is(err, fs.ErrNotExist) {
@@ -50,8 +50,8 @@ func readPIDFile(data string) (content []byte, pid int, err error) {
 	return content, pid, nil
 }
 
-// stopOrphan stops a Postgres that runs on data while we hold the lock: its owner died. It
-// blocks until the process has exited or ctx ends.
+// stopOrphan stops a Postgres that runs on data although this process holds the lock, which means that its owner died. It blocks
+// until the process has exited or ctx ends.
 func stopOrphan(ctx context.Context, data string, log *zap.Logger) error {
 	_, pid, err := readPIDFile(data)
 	if err != nil || pid == 0 {
@@ -98,14 +98,14 @@ func awaitExit(ctx context.Context, pid int, data string, timeout time.Duration)
 	}
 }
 
-// neutralizeStalePID makes a stale postmaster.pid harmless and reports whether there was
-// one. The reasons, step by step:
+// neutralizeStalePID makes a stale postmaster.pid harmless and reports whether there was one. It works in this way for three
+// reasons:
 //
-//  1. Postgres refuses to start while any process of the same user has the process id in
-//     the file. After a power cut, some process soon has it.
-//  2. Postgres treats the process id of its parent as stale. So the file gets our id.
-//  3. The file is not removed. With its last line, Postgres detects sessions of the old
-//     postmaster that still run and must not share the data with a new one.
+//  1. Postgres refuses to start while any process of the same user has the process id in the file. After a power cut, another
+//     process may soon have this id.
+//  2. Postgres treats the process id of its parent as stale. So neutralizeStalePID writes the id of this process into the file.
+//  3. The file is not removed. From its last line, Postgres detects sessions of the old postmaster that still run. They must not
+//     share the data with a new postmaster.
 func neutralizeStalePID(data string) (bool, error) {
 	content, pid, err := readPIDFile(data)
 	if err != nil || content == nil {

@@ -16,5 +16,5 @@ func TestPostgresStopsWhenItsOwnerIsKilled(t *testing.T) {
 	gone, err := awaitExit(testContext(t), postmaster, filepath.Join(dir, dataName), time.Minute)
 	require.NoError(t, err)
 	require.True(t, gone)
-	require.NoFileExists(t, pidFile(filepath.Join(dir, dataName)), "it made a fast shutdown")
+	require.NoFileExists(t, pidFile(filepath.Join(dir, dataName)), "a fast shutdown removes the file")
 }

@@ -33,9 +33,8 @@ func spawn(cmd *exec.Cmd) (*process, error) {
 	return p, nil
 }
 
-// run starts the child and waits for it, locked to one thread. The kernel signals the child
-// when the thread that started it ends, and other threads can end earlier than this
-// process; see signalOnParentDeath.
+// run starts the child and waits for it, locked to one thread. The kernel signals the child when the thread that started the
+// child ends (see signalOnParentDeath). A thread that is not locked can end earlier than this process.
 func (p *process) run(started chan<- error) {
 	runtime.LockOSThread()
 	defer runtime.UnlockOSThread()
@@ -59,10 +58,9 @@ func (p *process) exited() bool {
 	}
 }
 
-// stop requests a fast shutdown, which ends the sessions and writes a checkpoint. When ctx
-// ends first, it requests an immediate shutdown, after which the next start recovers. When
-// that takes longer than immediateTimeout, it kills the postmaster. The postmaster has
-// exited in every case. An error means that the shutdown was not a fast one.
+// stop requests a fast shutdown, which ends the sessions and writes a checkpoint. If ctx ends first, stop requests an immediate
+// shutdown, after which the next start recovers. If this takes longer than immediateTimeout, stop kills the postmaster. When stop
+// returns, the postmaster has always exited. An error means that the shutdown was not fast.
 func (p *process) stop(ctx context.Context) error {
 	if p.exited() {
 		return nil
@@ -109,8 +107,7 @@ func (p *process) kill() error {
 // killGroup kills a child started with Setpgid, and its children.
 func killGroup(pid int) error { return syscall.Kill(-pid, syscall.SIGKILL) }
 
-// isPostmaster reports whether pid is a postmaster that uses data. Its child processes have
-// another command line.
+// isPostmaster reports whether pid is a postmaster that uses data. The child processes of a postmaster have another command line.
 func isPostmaster(pid int, data string) (bool, error) {
 	command, err := commandOf(pid)
 	if err != nil {
@@ -119,8 +116,8 @@ func isPostmaster(pid int, data string) (bool, error) {
 	return strings.Contains(command, "postgres") && strings.Contains(command+" ", "-D "+data+" "), nil
 }
 
-// commandOf returns the command line of a process, separated by spaces; empty: there is no
-// such process. Linux often lacks ps in a container, and macOS has only ps.
+// commandOf returns the command line of a process, separated by spaces; it is empty if there is no such process. Linux often
+// lacks ps in a container, and macOS has only ps.
 func commandOf(pid int) (string, error) {
 	if runtime.GOOS == "linux" {
 		content, err := os.ReadFile(fmt.Sprintf("/proc/%d/cmdline", pid))

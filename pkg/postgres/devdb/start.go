@@ -48,15 +48,15 @@ func (c *Cluster) start(ctx context.Context) error {
 		if err == nil {
 			return c.lock.writeHolder(c.port)
 		}
-		// After a kill, sessions may exit later than their postmaster, and Postgres
-		// refuses to start before. They are not our children, so we can only retry.
+		// After a kill, sessions may exit later than their postmaster, and Postgres refuses to start before they exit. They are not
+		// children of this process, so it can only retry.
 		if !stale || time.Now().After(sessionsDeadline) || checkFree(ctx, c.port) != nil || !pause(ctx, probeInterval) {
 			return err
 		}
 	}
 }
 
-// attempt runs the postmaster once. After an error it has exited.
+// attempt runs the postmaster once. After an error the postmaster has exited.
 func (c *Cluster) attempt(ctx context.Context) error {
 	log, err := os.OpenFile(filepath.Join(c.dir, logName), os.O_CREATE|os.O_WRONLY|os.O_APPEND, 0o644)
 	if err != nil {
@@ -98,8 +98,8 @@ func (c *Cluster) awaitReady(ctx context.Context, proc *process) error {
 	}
 }
 
-// probe returns nil when the server on our port uses our folder. Another server may have
-// taken the port first.
+// probe returns nil if the server on the port of the cluster uses the folder of the cluster. Another server may have taken the
+// port first.
 func (c *Cluster) probe(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, connectTimeout)
 	defer cancel()
@@ -107,7 +107,7 @@ func (c *Cluster) probe(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	defer func() { _ = conn.Close(ctx) }() // read only
+	defer func() { _ = conn.Close(ctx) }() // the probe only reads
 	var data string
 	if err := conn.QueryRow(ctx, "SHOW data_directory").Scan(&data); err != nil {
 		return err
@@ -124,15 +124,15 @@ func (c *Cluster) startFailure(proc *process) error {
 		cause = errors.New("it exited without an error")
 	}
 	err := fmt.Errorf("starting Postgres in %s on port %d: %w", c.dir, c.port, cause)
-	log, readErr := os.ReadFile(filepath.Join(c.dir, logName)) // small: it began with this start
+	log, readErr := os.ReadFile(filepath.Join(c.dir, logName)) // the log is small, because it began with this start
 	if readErr != nil {
 		return errors.Join(err, fmt.Errorf("reading the log of Postgres: %w", readErr))
 	}
 	return fmt.Errorf("%w; the last lines of %s:\n%s", err, filepath.Join(c.dir, logName), tail(log))
 }
 
-// keepOldLog renames the log of the last run, so that the log of a crash survives one
-// start. At most two logs exist.
+// keepOldLog renames the log of the last run, so that the log of a crash still exists after the next start. At most two logs
+// exist.
 func (c *Cluster) keepOldLog() error {
 	name := filepath.Join(c.dir, logName)
 	if err := os.Rename(name, filepath.Join(c.dir, oldLogName)); err != nil && !errors.Is(err, fs.ErrNotExist) {

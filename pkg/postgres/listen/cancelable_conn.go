@@ -25,9 +25,8 @@ const (
 
 var errConnClosed = errors.New("the connection was closed")
 
-// cancelableConn is a connection to Postgres that can be cut. A cut closes the socket,
-// whatever operation uses it, and prevents a new dial for a cancel request. So nothing
-// of the connection stays open on a frozen network.
+// cancelableConn is a connection to Postgres that can be cut. A cut closes the socket during any operation, and prevents a new
+// dial for a cancel request. So nothing of the connection stays open on a frozen network.
 type cancelableConn struct {
 	*pgx.Conn
 	lifetime context.Context //nolint:containedctx // ends when the connection is cut
@@ -44,13 +43,12 @@ func parse(url, applicationName string) (*pgx.ConnConfig, error) {
 	if config.ConnectTimeout == 0 {
 		config.ConnectTimeout = connectTimeout
 	}
-	// A hot standby accepts neither LISTEN nor NOTIFY. If the URL has several hosts, pgx
-	// tries the next one.
+	// A hot standby accepts neither LISTEN nor NOTIFY. If the URL has several hosts, pgx then tries the next host.
 	if config.ValidateConnect == nil {
 		config.ValidateConnect = pgconn.ValidateConnectTargetSessionAttrsReadWrite
 	}
 	config.RuntimeParams["client_encoding"] = "UTF8" // the database may default to another encoding
-	// Postgres considers a listening session idle.
+	// Postgres counts a listening session as idle, so idle_session_timeout would end it.
 	config.AfterConnect = func(ctx context.Context, conn *pgconn.PgConn) error {
 		ctx, cancel := context.WithTimeout(ctx, config.ConnectTimeout)
 		defer cancel()
@@ -82,8 +80,7 @@ func (c *cancelableConn) isCut() bool { return c.lifetime.Err() != nil }
 // cause returns the reason of the cut.
 func (c *cancelableConn) cause() error { return context.Cause(c.lifetime) }
 
-// close closes the connection regularly and waits until all its resources are released,
-// for at most closeTimeout.
+// close closes the connection regularly, for at most closeTimeout. It waits until all resources of the connection are released.
 func (c *cancelableConn) close(ctx context.Context) {
 	ctx, cancel := context.WithTimeout(ctx, closeTimeout)
 	defer cancel()
@@ -111,6 +108,6 @@ func dial(ctx, lifetime context.Context, network, address string) (net.Conn, err
 	if err != nil {
 		return nil, err
 	}
-	context.AfterFunc(lifetime, func() { _ = raw.Close() }) // its user gets an error
+	context.AfterFunc(lifetime, func() { _ = raw.Close() }) // the user of the socket gets an error
 	return raw, nil
 }

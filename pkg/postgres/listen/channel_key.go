@@ -24,9 +24,11 @@ import (
 )
 
 const (
-	// tagSize is the size of a tag. A tag is the beginning of a SHA-256 hash, so nobody can extend the text under it.
+	// tagSize is the size of a tag in bytes. A tag is only the beginning of a SHA-256 hash, so nobody can compute the tag of an
+	// extended text.
 	tagSize = 16
-	// MaxLive is the most bytes of a payload of SendLive. Encrypted and in base64 it is at most maxPayload.
+	// MaxLive is the maximum size in bytes of a payload of SendLive. Encrypted and in base64, the payload has at most maxPayload
+	// bytes.
 	MaxLive = 5800
 )
 
@@ -34,8 +36,8 @@ var sqlKey = sql.Query("postgres/listen/key")
 
 var errForged = errors.New("it is not from an instance of this database, or it was sent before")
 
-// channelKey is the key of belfry.channel_key. Only the roles that read every table know it, so it proves that
-// an instance or belfry.await sent a notification. Listener and Sender share it. It is safe for concurrent use.
+// channelKey is the key in belfry.channel_key. Only roles that can read every table know the key. So the key proves that an
+// instance or belfry.await sent a notification. Listener and Sender share it. It is safe for concurrent use.
 type channelKey struct{ value atomic.Pointer[[]byte] }
 
 // load reads the key over conn.
@@ -48,20 +50,19 @@ func (k *channelKey) load(ctx context.Context, conn *pgx.Conn) error {
 	return nil
 }
 
-// setHex sets a key in hex, as Postgres encodes it, and reports whether another one was set before.
+// setHex sets a key in hex, as Postgres encodes it, and reports whether a different key was set before.
 func (k *channelKey) setHex(text string) (changed bool) {
 	key, _ := hex.DecodeString(text)
 	return k.set(key)
 }
 
-// set sets the key, and reports whether another one was set before.
+// set sets the key, and reports whether a different key was set before.
 func (k *channelKey) set(key []byte) (changed bool) {
 	old := k.value.Swap(&key)
 	return old != nil && !bytes.Equal(*old, key)
 }
 
-// hash returns a keyed hash. No purpose is the beginning of another one. Until a key is loaded, the hash has a key that
-// nobody knows.
+// hash returns a keyed hash. No purpose may be a prefix of another purpose. Until a key is loaded, hash uses a random key.
 func (k *channelKey) hash(purpose string, parts ...[]byte) []byte {
 	h := sha256.New()
 	if key := k.value.Load(); key != nil {
@@ -76,27 +77,27 @@ func (k *channelKey) hash(purpose string, parts ...[]byte) []byte {
 	return h.Sum(nil)
 }
 
-// The ends of a payload of an instance on Channel: the number of the payload, and the tag of all before it.
+// A payload of an instance on Channel ends with two parts: the number of the payload, and the tag of everything before the tag.
 const numberPart, tagPart = ";n=", ";m="
 
-// sign returns a payload of Encode with a number and a tag. A sender never uses a number twice.
+// sign adds a number and a tag to a payload of Encode. A sender never uses a number twice.
 func (k *channelKey) sign(payload string, number uint64) string {
 	payload += numberPart + strconv.FormatUint(number, 10)
 	return payload + tagPart + hex.EncodeToString(k.hash("hints", []byte(payload))[:tagSize])
 }
 
-// verify undoes sign. number is 0 if the payload has no tag, or a wrong one: every role can send it.
+// verify undoes sign. If the payload has no tag or a wrong tag, every role may have sent it, and number is 0.
 func (k *channelKey) verify(signed string) (payload string, number uint64) {
 	text, tag, _ := strings.Cut(signed, tagPart)
 	at := strings.LastIndex(text, numberPart)
 	if at < 0 || !hmac.Equal([]byte(tag), []byte(hex.EncodeToString(k.hash("hints", []byte(text))[:tagSize]))) {
 		return signed, 0
 	}
-	number, _ = strconv.ParseUint(text[at+len(numberPart):], 10, 64) // sign wrote it
+	number, _ = strconv.ParseUint(text[at+len(numberPart):], 10, 64) // the tag is right, so sign wrote the number
 	return text[:at], number
 }
 
-// aead returns what encrypts the payloads on LiveChannel.
+// aead returns the cipher of the payloads on LiveChannel.
 func (k *channelKey) aead() cipher.AEAD {
 	block, err := aes.NewCipher(k.hash("live"))
 	if err != nil {
@@ -109,7 +110,7 @@ func (k *channelKey) aead() cipher.AEAD {
 	return aead
 }
 
-// liveHead is the size of what precedes a payload of SendLive: the instance and the number.
+// liveHead is the size of the fields before a payload of SendLive: the instance and the number.
 const liveHead = len(queue.ID{}) + 8
 
 // seal encrypts a payload of SendLive.
@@ -131,7 +132,7 @@ func (k *channelKey) open(sealed string) (payload string, instance queue.ID, num
 	return string(text[liveHead:]), instance, binary.BigEndian.Uint64(text[len(instance):]), nil
 }
 
-// openWaiter returns the request that belfry.await encrypted in the session pid.
+// openWaiter returns the request that belfry.await encrypted in the session with the process id pid.
 func (k *channelKey) openWaiter(sealed string, pid uint32) ([]byte, error) {
 	text, err := base64.StdEncoding.DecodeString(sealed) // skips the line breaks of Postgres
 	if err != nil || len(text) < tagSize {

@@ -12,8 +12,8 @@ import (
 	"github.com/belfry-mq/belfry/test/pgtest"
 )
 
-// Every role can notify. Heartbeats in the name of 2,048 instances, goodbyes in the name of a live one, and
-// everything that this one has sent, sent again after its death, do not hide its death.
+// Every role can notify. These forged notifications do not hide the death of an instance: heartbeats in the name of 2,048
+// instances, goodbyes in the name of a live instance, and repetitions of the payloads of this instance after its death.
 func TestForgedNotificationsDoNotHideADeath(t *testing.T) {
 	t.Parallel()
 	r, w, resyncs := newParts(t)
@@ -35,7 +35,7 @@ func TestForgedNotificationsDoNotHideADeath(t *testing.T) {
 	}
 	require.Empty(t, left)
 	for range maxLastNumbers {
-		r.hear(Notification{Instance: queue.NewID(), Goodbye: true}) // instances of the past
+		r.hear(Notification{Instance: queue.NewID(), Goodbye: true}) // instances that have ended
 	}
 	left = nil
 	r.peers.due[peer] = began
@@ -48,7 +48,7 @@ func TestForgedNotificationsDoNotHideADeath(t *testing.T) {
 	require.LessOrEqual(t, len(r.lastNumber), maxLastNumbers)
 }
 
-// A payload of SendLive is read once, and only by who has the key.
+// A payload of SendLive is accepted once, and only with the right key.
 func TestLivePayloadsAreEncrypted(t *testing.T) {
 	t.Parallel()
 	r, _, _ := newParts(t)
@@ -66,8 +66,8 @@ func TestLivePayloadsAreEncrypted(t *testing.T) {
 	require.EqualValues(t, 7, r.Unreadable())
 }
 
-// A sender that is connected takes on a new key of the database, so that other instances hear it.
-func TestASenderTakesOnANewKey(t *testing.T) {
+// A connected sender uses a new key of the database, so that other instances accept its notifications.
+func TestASenderUsesANewKey(t *testing.T) {
 	t.Parallel()
 	dsn := pgtest.Database(t)
 	s, err := NewSender(dsn, queue.NewID(), DefaultConfig(), nil, nil)
@@ -105,7 +105,7 @@ func TestMalformedSQLWaitersAreRefused(t *testing.T) {
 	}
 }
 
-// No payload makes it panic, and an unsigned one is not verified.
+// No payload makes verify or open panic. verify and open never accept an unsigned payload.
 func FuzzVerify(f *testing.F) {
 	f.Add("1;i=x;n=7;m=00")
 	f.Add("AAAA")

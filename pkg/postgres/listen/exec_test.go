@@ -28,7 +28,7 @@ func TestSendingDoesNotChangeTheSession(t *testing.T) {
 	require.Equal(t, pid, again, "the connection is kept")
 }
 
-// If the primary becomes read only, another one may have replaced it.
+// If the primary becomes read only, another server may have become the primary.
 func TestAReadOnlyConnectionIsDropped(t *testing.T) {
 	t.Parallel()
 	calls := 0
@@ -45,8 +45,7 @@ func TestAReadOnlyConnectionIsDropped(t *testing.T) {
 	s.conn.close(t.Context())
 }
 
-// Postgres keeps the connection open after it refuses a statement. The sender drops the
-// connection all the same, without hanging.
+// Postgres keeps the connection open after it refuses a statement. The sender still drops the connection, and does not hang.
 func TestARefusedStatementDropsTheConnection(t *testing.T) {
 	t.Parallel()
 	s, err := NewSender(pgtest.Database(t), queue.NewID(), DefaultConfig(), nil, zap.NewNop())

@@ -7,7 +7,7 @@ import (
 	"github.com/belfry-mq/belfry/pkg/queue"
 )
 
-// Ready returns a partition that is poppable from the instant at on.
+// Ready returns a partition that becomes poppable at the given instant.
 func Ready(group, partition int64, at time.Time) queue.Ready {
 	return queue.Ready{Group: group, Partition: partition, At: at}
 }
@@ -30,7 +30,7 @@ func (s *Sender) Counts() Counts {
 	return Counts{c.Flushes.Load(), c.Failures.Load(), c.EntriesIn.Load(), c.EntriesOut.Load()}
 }
 
-// The paces of OnCreated and OnLook.
+// These constants limit the rates of OnCreated and OnLook.
 const (
 	CreatedInterval, CreatedBurst = createdInterval, createdBurst
 	LookInterval, LookBurst       = lookInterval, lookBurst

@@ -19,8 +19,8 @@ import (
 
 func TestMain(m *testing.M) { pgtest.Main(m) }
 
-// patience is how long a test waits for an event. It is far above every limit that is
-// tested. The tests measure the limits themselves.
+// patience is how long a test waits for an event. It is far above every tested limit. Tests of a limit measure the time
+// themselves.
 const patience = 30 * time.Second
 
 // fastCanaries returns a configuration with short canary intervals.
@@ -30,7 +30,7 @@ func fastCanaries() listen.Config {
 	return cfg
 }
 
-// database opens a database for a test, which then runs beside other tests.
+// database opens a database for a test, and makes the test parallel.
 func database(t *testing.T) (dsn string) {
 	t.Helper()
 	t.Parallel()
@@ -47,7 +47,7 @@ type event struct {
 	left    queue.ID
 }
 
-// instance is a sender and a listener, as one process has them.
+// instance is a sender and a listener, like those of one process.
 type instance struct {
 	id       queue.ID
 	sender   *listen.Sender
@@ -140,7 +140,7 @@ func (i *instance) next(t *testing.T) event {
 	}
 }
 
-// waitState drops events until the wanted state.
+// waitState drops events until the listener has the wanted state.
 func (i *instance) waitState(t *testing.T, want listen.State) event {
 	t.Helper()
 	for {
@@ -150,7 +150,7 @@ func (i *instance) waitState(t *testing.T, want listen.State) event {
 	}
 }
 
-// waitMessage drops events until a message.
+// waitMessage drops events until a message arrives.
 func (i *instance) waitMessage(t *testing.T) listen.Notification {
 	t.Helper()
 	for {
@@ -160,7 +160,7 @@ func (i *instance) waitMessage(t *testing.T) listen.Notification {
 	}
 }
 
-// waitResync drops events until a resync.
+// waitResync drops events until a resync arrives.
 func (i *instance) waitResync(t *testing.T) event {
 	t.Helper()
 	for {

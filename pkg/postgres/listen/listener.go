@@ -18,19 +18,19 @@ import (
 	"github.com/belfry-mq/belfry/pkg/queue"
 )
 
-// State says how far the listener can be trusted.
+// State says whether notifications reach the listener.
 type State string
 
-// The states of a listener. Only in StateProven does silence mean that nothing happened.
-// In every other state, look at the tables.
+// The states of a listener. If no notification arrives in StateProven, nothing happened. In every other state, the caller must
+// read the tables.
 const (
-	StateStarting State = "starting" // no connection has been proven yet, and none has failed
+	StateStarting State = "starting" // the first connection is neither proven nor failed yet
 	StateProven   State = "proven"   // the latest canary was heard in time
 	// StateReconnecting: there is no connection, or it is not proven yet, or canaries
 	// cannot be sent.
 	StateReconnecting State = "reconnecting"
-	// StateDeaf: LISTEN succeeds and no notification arrives, as behind a pooler in
-	// transaction mode. The listener tries again slowly.
+	// StateDeaf: LISTEN succeeds but no notification arrives, for example behind a pooler in transaction mode. The listener tries
+	// again slowly.
 	StateDeaf    State = "deaf"
 	StateStopped State = "stopped" // Run has returned
 )
@@ -38,8 +38,8 @@ const (
 const (
 	minReconnectDelay = 100 * time.Millisecond
 	maxReconnectDelay = time.Second
-	// maxUnheardIntervals is the longest delay between the attempts in StateDeaf, in canary intervals. The
-	// first delay is one canary interval.
+	// maxUnheardIntervals is the longest delay between the attempts in StateDeaf, as a number of canary intervals. The first delay
+	// is one canary interval.
 	maxUnheardIntervals = 6
 )
 
@@ -54,10 +54,10 @@ type Listener struct {
 
 	reconnect, unheardRetry backoff.Policy
 	reader                  reader
-	listening               chan *session // read loop to watch loop: LISTEN has taken effect
-	heard                   chan uint64   // read loop to watch loop: the latest own canary
+	listening               chan *session // the read loop sends the session to the watch loop when LISTEN has taken effect
+	heard                   chan uint64   // the read loop sends the latest own canary to the watch loop
 	created, look           *pacedCall    // OnCreated and OnLook
-	lastCanary              atomic.Uint64 // number of the latest canary; only the watch loop writes it
+	lastCanary              atomic.Uint64 // number of the latest canary; written only by the watch loop
 	decided                 chan struct{} // see Decided
 
 	mu         sync.Mutex
@@ -106,18 +106,18 @@ func (l *Listener) State() (state State, sinceLastProof time.Duration) {
 	return l.state, time.Since(since)
 }
 
-// Decided returns a channel that is closed when the state is no longer StateStarting: the first
-// connection is proven, or it failed, or Run has returned.
+// Decided returns a channel that is closed when the state is no longer StateStarting: the first connection is proven or has
+// failed, or Run has returned.
 func (l *Listener) Decided() <-chan struct{} { return l.decided }
 
 // Proven reports whether the state is StateProven. It costs one atomic read.
 func (l *Listener) Proven() bool { return l.proven.Load() }
 
-// Reconnects returns how often LISTEN has taken effect after the first time.
+// Reconnects returns how often LISTEN has taken effect again after the first time.
 func (l *Listener) Reconnects() int64 { return max(0, l.reconnects.Load()-1) }
 
-// Unreadable returns how many notifications could not be read or are forged. Every role that can connect can send
-// them.
+// Unreadable returns how many notifications could not be read or are forged. Every role that can connect can send such
+// notifications.
 func (l *Listener) Unreadable() int64 { return l.unreadable.Load() }
 
 // Peers returns the number of other live instances.
@@ -126,9 +126,8 @@ func (l *Listener) Peers() int { return l.peers.count() }
 // PeerIDs returns the ids of the other live instances, in order.
 func (l *Listener) PeerIDs() []queue.ID { return l.peers.ids() }
 
-// Run listens until ctx ends and then returns nil. It replaces broken connections, so
-// every error is a mistake in the program. It must be called only once. Sender.Run sends
-// the goodbye to the other instances.
+// Run listens until ctx ends and then returns nil. Run replaces broken connections, so an error of Run is a mistake in the
+// program. It must be called only once. Sender.Run sends the goodbye to the other instances.
 func (l *Listener) Run(ctx context.Context) error {
 	l.mu.Lock()
 	l.started = time.Now()
@@ -149,8 +148,7 @@ func (l *Listener) Run(ctx context.Context) error {
 	return fmt.Errorf("listening on channel %s: %w", Channel, err)
 }
 
-// change sets the state to the result of next and calls OnState if the state differs.
-// next runs with mu held.
+// change sets the state to the result of next and calls OnState if the state differs. change holds mu while it calls next.
 func (l *Listener) change(next func(now State) State) {
 	l.mu.Lock()
 	before := l.state
@@ -166,7 +164,7 @@ func (l *Listener) change(next func(now State) State) {
 	l.mu.Unlock()
 	if now != before {
 		if before == StateProven {
-			l.sender.sendWithheld() // from now on an instance can be there unheard
+			l.sender.sendWithheld() // from now on the listener may not hear a starting instance
 		}
 		l.callbacks.OnState(now)
 	}
@@ -182,8 +180,9 @@ func (l *Listener) prove() (before State, gap time.Duration) {
 	return before, gap
 }
 
-// maxPeers is the most instances whose silence is noticed. Messages of further instances
-// are received, but their silence is not noticed. Only an instance can be a peer: it knows belfry.channel_key.
+// maxPeers is the maximum number of instances whose silence the listener notices. It receives messages of further instances, but
+// does not notice their silence. A role that does not know belfry.channel_key cannot add peers, so its forged notifications do
+// not fill the map.
 const maxPeers = 1024
 
 // peers are the other live instances. It is safe for concurrent use.
@@ -192,8 +191,8 @@ type peers struct {
 
 	mu  sync.Mutex
 	due map[queue.ID]time.Time // when each instance counts as silent
-	// quietSince is when an instance was heard last, or when the listener was proven if that is later. Zero:
-	// the listener is not proven, so an instance may be there unheard.
+	// quietSince is when an instance was heard last, or when the listener was proven if that is later. Zero: the listener is not
+	// proven, so it may not hear another instance.
 	quietSince time.Time
 }
 
@@ -201,8 +200,8 @@ func newPeers(timeout time.Duration) *peers {
 	return &peers{timeout: timeout, due: make(map[queue.ID]time.Time)}
 }
 
-// heard records a message of an instance. Only a heartbeat adds a new instance, because
-// only instances with heartbeats are expected to send again.
+// heard records a message of an instance. Only a heartbeat adds an instance. Another message may be the last message of an
+// instance that has stopped, which must not count as silent later.
 func (p *peers) heard(id queue.ID, heartbeat bool, now time.Time) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -220,7 +219,7 @@ func (p *peers) noteLocked(now time.Time) {
 	}
 }
 
-// trust records whether the listener is proven from this instant on.
+// trust records that the listener is, or is not, proven from this instant on.
 func (p *peers) trust(proven bool, now time.Time) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -230,8 +229,8 @@ func (p *peers) trust(proven bool, now time.Time) {
 	}
 }
 
-// alone reports whether no other instance can be listening: the listener is proven, and heard none for the
-// timeout. After a goodbye another instance may just be starting.
+// alone reports whether no other instance can be listening: the listener is proven, and has heard no other instance for the
+// timeout. A goodbye restarts the timeout, because another instance may be starting.
 func (p *peers) alone(now time.Time) bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -272,7 +271,7 @@ func (p *peers) expire(now time.Time) (silent []queue.ID, next time.Time) {
 	return silent, next
 }
 
-// knows reports whether an instance is known to live.
+// knows reports whether the instance is a live peer.
 func (p *peers) knows(id queue.ID) bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()

@@ -16,8 +16,7 @@ import (
 // installations on one Postgres server do not hear each other.
 const Channel = "belfry"
 
-// InboxChannel is the NOTIFY channel of the trigger of belfry.inbox: rows were committed.
-// Its payload has no meaning.
+// InboxChannel is the NOTIFY channel on which the trigger of belfry.inbox reports committed rows. Its payload has no meaning.
 const InboxChannel = "belfry_inbox"
 
 // TokensChannel is the NOTIFY channel of `belfry token revoke`. Its payload has no meaning.
@@ -26,22 +25,21 @@ const TokensChannel = "belfry_tokens"
 // SettingsChannel is the NOTIFY channel of changes of belfry.setting. Its payload has no meaning.
 const SettingsChannel = "belfry_settings"
 
-// LiveChannel is the NOTIFY channel on which instances tell each other what happens, while somebody watches.
-// Its payloads are of pkg/insight/live.
+// LiveChannel is the NOTIFY channel on which instances send each other events while somebody watches the events. pkg/insight/live
+// defines its payloads.
 const LiveChannel = "belfry_live"
 
-// Notification carries hints for the other instances, and signs of life.
+// Notification carries hints, a canary or a goodbye to the other instances.
 type Notification struct {
 	// Instance is the sender. It is zero if the sender is not an instance: a trigger, or
 	// a person with psql.
 	Instance queue.ID
-	// CatalogChanged: queues, groups or partitions were created, changed or deleted. Cached
-	// descriptions of them must be read again. The notification names none of them.
+	// CatalogChanged: queues, groups or partitions were created, changed or deleted. Cached descriptions of them must be read
+	// again. The notification has no names.
 	CatalogChanged bool
 	// Resync: everything may have changed. It includes CatalogChanged.
 	Resync bool
-	// Ready are partitions that are poppable for a group. In is not sent. At is sent in
-	// microseconds. A zero At says: look now.
+	// Ready are partitions that are poppable for a group. In is not sent. At is sent in microseconds. A zero At means: look now.
 	Ready []queue.Ready
 	// Partitions are partitions that became poppable for several groups of their queue.
 	Partitions []ReadyPartition
@@ -51,8 +49,8 @@ type Notification struct {
 	Goodbye bool
 }
 
-// ReadyPartition is a partition that became poppable for groups of its queue. The receiver works out which
-// of its own groups that may be. At is as in Notification.Ready: the earliest instant.
+// ReadyPartition is a partition that became poppable for groups of its queue. The receiver finds out which of its groups read the
+// queue. At is the earliest instant, as in Notification.Ready.
 type ReadyPartition struct {
 	Queue, Partition int64
 	At               time.Time
@@ -72,7 +70,7 @@ func (m *Notification) hints() int {
 const (
 	// version is the first part of every payload. Decode rejects other versions.
 	version = "1"
-	// maxPayload is the most bytes of a payload. Postgres refuses 8000.
+	// maxPayload is the maximum size of a payload in bytes. Postgres refuses 8000 bytes.
 	maxPayload = 7899
 	// maxEntry is more bytes than one ready entry needs.
 	maxEntry = 64
@@ -81,15 +79,14 @@ const (
 // maxAt is the latest instant that is sent. A later instant is sent as maxAt.
 var maxAt = time.Date(9999, 12, 31, 0, 0, 0, 0, time.UTC)
 
-// Encode returns m as payloads, each short enough for one notification. It returns none
-// if m is empty. The text is
+// Encode returns m as payloads, each short enough for one notification. If m is empty, Encode returns no payload. A payload has
+// the form
 //
 //	1;i=<instance>;c=<canary>;bye;born;all;r=<group>/<partition>@<at>,...;p=<queue>/<partition>@<at>,...
 //
-// with the parts that apply, in this order. "born" is CatalogChanged, "all" is Resync, "r" is Ready and
-// "p" is Partitions. at is
-// in microseconds since 1970 by the clock of the database, rounded up so that no instance
-// looks too early. 0: unknown. Encode omits partitions that are not encodable.
+// with only the parts that apply, in this order. "born" is CatalogChanged, "all" is Resync, "r" is Ready and "p" is Partitions.
+// at is in microseconds since 1970 by the clock of the database, rounded up so that no instance looks too early. 0: unknown.
+// Encode omits partitions that are not encodable.
 func Encode(m Notification) []string {
 	head := []byte(version + ";i=" + m.Instance.String())
 	buf := append(make([]byte, 0, 256), head...)
@@ -153,12 +150,12 @@ func micros(at time.Time) int64 {
 	return at.Add(time.Microsecond - 1).UnixMicro()
 }
 
-// Decode reads a payload. It is strict: an error means that Encode of this version did not write
-// the payload, so a hint may be missed. It never panics, whatever the payload is.
+// Decode reads a payload. It is strict: an error means that Encode of this version did not write the payload, so a hint may be
+// missed. No payload makes Decode panic.
 func Decode(payload string) (Notification, error) {
 	m, err := decode(payload)
 	if err == nil && !slices.Equal(Encode(m), []string{payload}) {
-		err = errors.New("it is not in the form in which it is sent")
+		err = errors.New("it is not in the form that Encode writes")
 	}
 	if err != nil {
 		return Notification{}, fmt.Errorf("reading the notification %.80q: %w", payload, err)
@@ -166,8 +163,7 @@ func Decode(payload string) (Notification, error) {
 	return m, nil
 }
 
-// decode also accepts some payloads that Encode does not write. For them the Notification has
-// another payload.
+// decode also accepts some payloads that Encode does not write. If the result of such a payload is encoded, the payload differs.
 func decode(payload string) (m Notification, err error) {
 	if len(payload) > maxPayload {
 		return m, fmt.Errorf("it has %d bytes, the limit is %d", len(payload), maxPayload)
@@ -241,14 +237,14 @@ func decodeEntries(list string, each func(owner, partition int64, at time.Time))
 }
 
 const (
-	// maxPending is the most ready entries that wait to be sent. More entries become one
-	// resync: it loses nothing, and the other instances look at everything.
+	// maxPending is the maximum number of ready entries that wait to be sent. A resync replaces a larger number of entries. This
+	// loses no hint, because the other instances then look at everything.
 	maxPending = 100_000
-	// maxPayloads is the most payloads of one statement. A larger set becomes one resync.
+	// maxPayloads is the maximum number of payloads of one statement. A larger set becomes one resync.
 	maxPayloads = 64
 )
 
-// groupPartition is the subject of a ready entry.
+// groupPartition is the group and the partition of a ready entry.
 type groupPartition struct{ group, partition int64 }
 
 // pendingNotifications is the set of entries to send. The zero value is empty. It is not
@@ -265,7 +261,7 @@ func (n *pendingNotifications) empty() bool {
 	return len(n.ready)+len(n.partitions) == 0 && !n.created && !n.resync && n.canary == 0 && !n.goodbye
 }
 
-// add adds a partition of one group. One that cannot be encoded becomes a resync, so that the hint is not lost.
+// add adds a partition of one group. A partition that cannot be encoded becomes a resync, so that its hint is not lost.
 func (n *pendingNotifications) add(r queue.Ready) {
 	switch {
 	case n.resync:
@@ -280,7 +276,7 @@ func (n *pendingNotifications) add(r queue.Ready) {
 func (n *pendingNotifications) addPartition(p ReadyPartition) {
 	switch known, ok := n.partitions[p.Partition]; {
 	case n.resync:
-	case !p.encodable(), ok && known.Queue != p.Queue: // the database was replaced
+	case !p.encodable(), ok && known.Queue != p.Queue: // another queue: the database was replaced
 		n.resyncOnly()
 	case !ok || p.At.Before(known.At):
 		if n.partitions == nil {

@@ -64,7 +64,7 @@ func TestEncodeWritesTheDocumentedText(t *testing.T) {
 }
 
 func TestDecodeRefusesWhatEncodeDoesNotWrite(t *testing.T) {
-	const form = "not in the form in which it is sent"
+	const form = "not in the form that Encode writes"
 	head := "1;i=" + someone
 	for _, c := range []struct{ payload, want string }{
 		{"", "version"},
@@ -211,8 +211,8 @@ func FuzzEncode(f *testing.F) {
 	})
 }
 
-// requireInstant requires that heard is sent rounded up to a microsecond. An instant
-// before 1970 becomes zero, and one beyond the year 9999 becomes its end.
+// requireInstant requires that heard is sent, rounded up to a microsecond. An instant before 1970 becomes zero. An instant after
+// the year 9999 becomes the end of that year.
 func requireInstant(t *testing.T, sent, heard time.Time) {
 	t.Helper()
 	last := time.Date(9999, 12, 31, 0, 0, 0, 0, time.UTC)

@@ -31,7 +31,7 @@ func TestATerminatedListenerReconnectsWithinASecond(t *testing.T) {
 	require.Equal(t, 3, a.logged(zapcore.WarnLevel), "one line per outage: %v", a.logs.All())
 }
 
-// Postgres considers a listening session idle.
+// idle_session_timeout must not end a listening session, which Postgres counts as idle.
 func TestIdleSessionTimeoutDoesNotEndTheListener(t *testing.T) {
 	dsn := database(t)
 	pgtest.Set(t, dsn, map[string]string{"idle_session_timeout": "50"})
@@ -64,8 +64,8 @@ func TestAFrozenConnectionIsNoticed(t *testing.T) {
 	require.Equal(t, b.id, a.waitMessage(t).Instance)
 }
 
-// Neither existing nor new connections work for a while. The peer does not expire, because it is the network that
-// is silent.
+// For a while, existing connections and new connections do not work. The peer does not expire, because the listener cannot hear
+// it during this time.
 func TestAFrozenNetworkIsNoticedAndSurvived(t *testing.T) {
 	dsn := database(t)
 	network, through := pgproxy.New(t, dsn)
@@ -79,7 +79,7 @@ func TestAFrozenNetworkIsNoticedAndSurvived(t *testing.T) {
 	a.waitState(t, listen.StateReconnecting)
 	links := network.Links.Load()
 	require.Eventually(t, func() bool { return network.Links.Load() >= links+2 }, patience, 10*time.Millisecond,
-		"an attempt has timed out")
+		"an attempt to connect has timed out")
 	require.False(t, a.listener.Proven())
 	thaw()
 	require.Equal(t, "the listener reconnected", a.waitResync(t).resync)
@@ -161,7 +161,7 @@ func TestADeafListenerIsLoggedOnce(t *testing.T) {
 	require.GreaterOrEqual(t, unheard.at.Sub(connected.at), cfg.CanaryTimeout)
 	require.False(t, a.listener.Proven())
 
-	// The listener tries again, slowly and without another log line.
+	// The listener tries again, with long delays and without another log line.
 	require.Equal(t, "the listener reconnected", a.next(t).resync)
 	again := a.next(t)
 	require.Equal(t, "the listener reconnected", again.resync, "the state stayed deaf")
@@ -175,8 +175,7 @@ func TestADeafListenerIsLoggedOnce(t *testing.T) {
 	a.waitState(t, listen.StateProven)
 }
 
-// With a missing synchronous standby, every commit that waits for it hangs. A
-// notification must not wait.
+// With a missing synchronous standby, every commit that waits for the standby hangs. A notification must not wait.
 func TestANotificationDoesNotWaitForAStandby(t *testing.T) {
 	t.Parallel()
 	cluster := pgtest.OwnCluster(t)
@@ -192,8 +191,8 @@ func TestANotificationDoesNotWaitForAStandby(t *testing.T) {
 	require.Zero(t, a.sender.Counts().Failures)
 }
 
-// commitHangs commits in a session of its own, and reports whether the commit waits for a standby. Such a commit waits
-// until the end of the test.
+// commitHangs commits in a separate session, and reports whether the commit waits for a standby. Such a commit waits until the
+// end of the test.
 func commitHangs(t *testing.T, dsn string, watcher *pgx.Conn) bool {
 	t.Helper()
 	other := connect(t, dsn)

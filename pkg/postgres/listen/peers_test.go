@@ -32,17 +32,17 @@ func TestASilentPeerExpiresOnce(t *testing.T) {
 
 	p.heard(b, false, after(16))
 	silent, next = p.expire(after(30))
-	require.Empty(t, silent, "each expires once, and a message postpones it")
+	require.Empty(t, silent, "a peer expires once, and a message postpones the expiry")
 	require.Equal(t, after(31), next)
 
 	p.extendAll(after(31))
 	silent, _ = p.expire(after(45))
-	require.Empty(t, silent, "it could not be heard")
+	require.Empty(t, silent, "the listener could not hear the peer")
 	require.Equal(t, []queue.ID{b}, p.ids())
 
 	p.remove(b, after(46))
 	silent, next = p.expire(after(100))
-	require.Empty(t, silent, "it sent a goodbye")
+	require.Empty(t, silent, "the peer sent a goodbye")
 	require.Zero(t, next)
 }
 
@@ -75,16 +75,16 @@ func TestAnInstanceIsAloneAfterTheTimeout(t *testing.T) {
 	p.heard(other, true, after(140))
 	require.False(t, p.alone(after(1000)), "there is a peer")
 	p.remove(other, after(1000))
-	require.False(t, p.alone(after(1014)), "another one may be starting")
+	require.False(t, p.alone(after(1014)), "another instance may be starting")
 	require.True(t, p.alone(after(1015)))
 	p.trust(false, after(1020))
-	require.False(t, p.alone(after(2000)), "nothing can be heard")
+	require.False(t, p.alone(after(2000)), "the listener is not proven")
 	p.trust(true, after(2000))
 	require.False(t, p.alone(after(2014)))
 	require.True(t, p.alone(after(2015)))
 }
 
-// lonely makes a sender and peers that are alone.
+// lonely returns a Sender and the peers of an instance that is alone.
 func lonely() (*Sender, *peers) {
 	s, p := newSender(queue.NewID(), DefaultConfig(), zap.NewNop()), newPeers(time.Second)
 	s.alone = p.alone
@@ -92,7 +92,7 @@ func lonely() (*Sender, *peers) {
 	return s, p
 }
 
-// A hint is queued, or an instance that appears meanwhile is told to look at everything.
+// Either the hint is queued, or a resync for the instance that appears at the same time.
 func TestNoWithheldHintIsLost(t *testing.T) {
 	for range 2000 {
 		s, p := lonely()
@@ -108,8 +108,8 @@ func TestNoWithheldHintIsLost(t *testing.T) {
 	}
 }
 
-// Without another instance only canaries are sent. All kinds of hints are withheld, and one resync takes
-// their place when another instance appears, when the listener loses its proof, and at the end.
+// Without another instance only canaries are sent. All kinds of hints are withheld. One resync replaces them when another
+// instance appears, when the listener loses its proof, and when the sender stops.
 func TestHintsAreWithheldWhileAlone(t *testing.T) {
 	for name, send := range map[string]func(*Sender){
 		"ready":   func(s *Sender) { s.Send(ready1(1)...) },
@@ -143,7 +143,7 @@ func TestStoppingTellsAnInstanceThatIsStarting(t *testing.T) {
 	})
 }
 
-func TestALostProofSendsWhatWasWithheld(t *testing.T) {
+func TestALostProofSendsAResyncForWithheldHints(t *testing.T) {
 	r, w, _ := newParts(t)
 	w.current = r.current
 	r.prove()
@@ -159,7 +159,7 @@ func TestALostProofSendsWhatWasWithheld(t *testing.T) {
 	require.False(t, r.sender.pending.empty(), "the listener is not proven")
 }
 
-// A message of another instance makes the reader send what was withheld. A SQL session does not.
+// A message of another instance makes the reader send a resync for the withheld hints. A message of a SQL session does not.
 func TestAMessageOfAnotherInstanceEndsTheSilence(t *testing.T) {
 	r, _, _ := newParts(t)
 	r.prove()
@@ -180,7 +180,7 @@ func TestAddKeepsTheEarliestInstant(t *testing.T) {
 	require.Equal(t, map[groupPartition]time.Time{{1, 2}: soon}, m.ready)
 	m.add(Ready(1, 2, time.Time{}))
 	m.add(Ready(1, 2, soon))
-	require.Equal(t, map[groupPartition]time.Time{{1, 2}: {}}, m.ready, "now is before every instant")
+	require.Equal(t, map[groupPartition]time.Time{{1, 2}: {}}, m.ready, "the zero time means now, which is before every instant")
 }
 
 func TestResyncReplacesTheOtherEntries(t *testing.T) {

@@ -17,8 +17,8 @@ import (
 	"github.com/belfry-mq/belfry/pkg/queue"
 )
 
-// maxLastNumbers is how many instances have a number in reader.lastNumber. Instances that have ended are among them,
-// so that nobody sends their payloads again.
+// maxLastNumbers is the maximum number of instances in reader.lastNumber. The map also has instances that have ended, so that
+// repetitions of their payloads are not accepted.
 const maxLastNumbers = 2 * maxPeers
 
 var (
@@ -103,7 +103,7 @@ func (r *reader) ended(ctx context.Context, err error) {
 		r.unheard, r.failed = 0, r.failed+1
 	}
 	if s != nil {
-		s.cut(err) // for the watch loop
+		s.cut(err) // the watch loop notices the cut
 	}
 	before, _ := r.State()
 	r.report(before, state, err)
@@ -155,7 +155,7 @@ func (r *reader) handle(signed string) {
 		r.handleOther(m)
 	case m.Canary > 0:
 		r.handleOwnCanary(m.Canary)
-	default: // this process has handled its own entries already
+	default: // the entries are from this process, which has handled them already
 	}
 }
 
@@ -190,8 +190,8 @@ func (r *reader) handleLive(sealed string) {
 	r.callbacks.OnLive(payload)
 }
 
-// isNew reports whether no payload with this number or a later one of the instance was heard. Every role can
-// send again what it has heard. 0 is never new.
+// isNew reports whether number is higher than all numbers that the instance has used. Every role can repeat a payload that it has
+// heard, so an old number is not accepted. 0 is never new.
 func (r *reader) isNew(instance queue.ID, number uint64) bool {
 	if number <= r.lastNumber[instance] {
 		return false
@@ -203,7 +203,7 @@ func (r *reader) isNew(instance queue.ID, number uint64) bool {
 	return true
 }
 
-// handleOwnCanary handles an own canary, which proves the session.
+// handleOwnCanary handles a canary of this instance, which proves the session.
 func (r *reader) handleOwnCanary(number uint64) {
 	if r.current.isCut() {
 		return // the session was cut, and its next read fails
@@ -224,21 +224,20 @@ type Callbacks struct {
 	// OnReady receives a notification of another instance or of a SQL session that has Ready or
 	// Partitions.
 	OnReady func(Notification)
-	// OnCreated is called when another instance changed the catalog. The notification names nothing. The
-	// calls have a pace: createdBurst at once, then one each createdInterval, and always one after the last
-	// notification.
+	// OnCreated is called when another instance changed the catalog. The notification has no names. The rate is limited:
+	// createdBurst calls at once, then one in each createdInterval. One call always follows the last notification.
 	OnCreated func()
 	// OnResync is called when hints may be missing. Earlier hints do not cover the gap,
 	// so look at the tables. reason is for the log.
 	OnResync func(reason string)
-	// OnLook is called when another instance asked for a resync, or when a notification could not be read:
-	// it may have been a hint of a later version. So look at the tables. Its sender lives, so no wake is
-	// missing. lookBurst and lookInterval are the pace of the calls. reason is for the log.
+	// OnLook is called when another instance asked for a resync. It is also called when a notification could not be read, because
+	// this may be a hint of a later version. Look at the tables then. In contrast to OnResync, no instance has died, so no wake is
+	// missing. lookBurst and lookInterval limit the rate of the calls. reason is for the log.
 	OnLook func(reason string)
 	// OnState is called after every change of the state.
 	OnState func(State)
-	// OnInbox is called when rows may have been committed to belfry.inbox: at each
-	// notification of its trigger, and each time LISTEN takes effect.
+	// OnInbox is called when rows may have been committed to belfry.inbox: at each notification of the trigger of belfry.inbox,
+	// and each time LISTEN takes effect.
 	OnInbox func()
 	// OnRevocation is called when a token may have been revoked: at each notification, and each time
 	// LISTEN takes effect.
@@ -246,15 +245,14 @@ type Callbacks struct {
 	// OnSetting is called when belfry.setting may have changed: at each notification, and each time
 	// LISTEN takes effect.
 	OnSetting func()
-	// OnLive receives the payloads of Sender.SendLive, those of this instance included. Payloads that another role
-	// sent are dropped.
+	// OnLive receives the payloads of Sender.SendLive, also the payloads of this instance. Payloads of another role are dropped.
 	OnLive func(payload string)
 	// OnPeerLeft is called when another instance said goodbye or fell silent.
 	OnPeerLeft func(instance queue.ID)
 	// OnSQLWaiter receives one SQL waiter.
 	OnSQLWaiter func(queue.SQLWaiter)
-	// OnListening is called each time LISTEN takes effect, and when the database has another key. SQL waiters that
-	// registered before may have been missed and must register again. It is also called by the goroutine of the Sender.
+	// OnListening is called each time LISTEN takes effect, and when the database has a new key. SQL waiters that registered before
+	// may have been missed and must register again. The goroutine of the Sender also calls it.
 	OnListening func()
 }
 
@@ -284,7 +282,7 @@ func (l *Listener) library() *pgxlisten.Listener {
 	library := &pgxlisten.Listener{
 		Connect:  l.reader.connect,
 		LogError: l.reader.ended,
-		// connect waits instead, because the library always waits equally long.
+		// connect waits itself, because the library always waits for the same time.
 		ReconnectDelay: -1,
 	}
 	library.Handle(Channel, handler{l.reader.listenStarted, func(payload string, _ uint32) { l.reader.handle(payload) }})
@@ -306,7 +304,7 @@ func (l *Listener) handleSQLWaiter(payload string, pid uint32) {
 	w, err := l.sender.key.readSQLWaiter(payload, pid)
 	if err != nil {
 		l.unreadable.Add(1)
-		l.log.Debug("ignored an unreadable SQL waiter", zap.Error(err)) // every role can send one
+		l.log.Debug("ignored an unreadable SQL waiter", zap.Error(err)) // every role can send such a notification
 		return
 	}
 	l.callbacks.OnSQLWaiter(w)

@@ -18,7 +18,7 @@ import (
 	"github.com/belfry-mq/belfry/sql"
 )
 
-// maxLive is how many payloads of SendLive wait to be sent.
+// maxLive is the maximum number of payloads of SendLive that wait to be sent.
 const maxLive = 8
 
 // maxSendDelay is the longest delay between flushes that fail.
@@ -28,14 +28,13 @@ const maxSendDelay = time.Second
 type SenderStats struct {
 	// Flushes is the number of notifying commits. Failures is the number of attempts that failed.
 	Flushes, Failures atomic.Int64
-	// EntriesIn is the number of hints that were queued. EntriesOut is the number of hints
-	// sent in their place. EntriesIn / EntriesOut is the coalescing ratio. Withheld is the number of hints
-	// that were not queued because no other instance could be listening.
+	// EntriesIn is the number of queued hints. EntriesOut is the number of hints that were sent for them. EntriesIn / EntriesOut
+	// is the coalescing ratio. Withheld is the number of hints that were not queued because no other instance could be listening.
 	EntriesIn, EntriesOut, Withheld atomic.Int64
 }
 
-// Sender notifies other instances of the changes that this one commits. Subscribe it to the
-// bus. It is safe for concurrent use.
+// Sender notifies other instances of the changes that this instance commits. Subscribe it to the bus. It is safe for concurrent
+// use.
 type Sender struct {
 	events.Nop
 	instance queue.ID
@@ -44,26 +43,26 @@ type Sender struct {
 	retry    backoff.Policy
 	// notify sends payloads in one commit. After an error it is unknown whether they were sent.
 	notify func(ctx context.Context, payloads []string) error
-	// notifyLive is notify for payloads on LiveChannel.
+	// notifyLive is like notify, for payloads on LiveChannel.
 	notifyLive func(ctx context.Context, payloads []string) error
 	// readOnly is called if Postgres is read only. Only Run calls it.
 	readOnly func()
 	// QueueOf returns the queue of a partition, if it is known. It may be nil. Set it before the first event.
 	QueueOf func(partition int64) (queueKey int64, ok bool)
 
-	// alone reports whether no other instance can be listening. nil: one may be.
+	// alone reports whether no other instance can be listening. Nil: another instance may be listening.
 	alone func(now time.Time) bool
-	// newKey is called when the database has another key than before. It may be nil.
+	// newKey is called when the database has a new key. It may be nil.
 	newKey func()
 
 	config *pgx.ConnConfig
 	conn   *cancelableConn // nil: not connected; used only by Run
 	key    channelKey
-	number uint64 // of the latest payload; used only by Run
+	number uint64 // number of the latest payload; used only by Run
 
 	mu      sync.Mutex
 	pending pendingNotifications
-	// withheld: hints were not queued because no other instance was there.
+	// withheld: hints were not queued because this instance was alone.
 	withheld bool
 	live     []string      // payloads of SendLive, the latest last
 	wake     events.Signal // holds a value if pending may have changed since Run read it
@@ -71,7 +70,7 @@ type Sender struct {
 	// sentCanaries holds the number of the latest canary that was sent, until the
 	// listener takes it.
 	sentCanaries chan uint64
-	// announced: a canary was sent, so other instances know this one. Used only by Run.
+	// announced: a canary was sent, so other instances know this instance. Used only by Run.
 	announced bool
 
 	Stats SenderStats
@@ -81,8 +80,8 @@ type Sender struct {
 // Postgres. instance identifies this process to the other instances. NewSender does not
 // connect. An error means that url is invalid.
 //
-// readOnly is called when the Postgres of the sender has become read only. Another one
-// may be the primary then. The sender connects again. readOnly must not block.
+// The Sender calls readOnly when its Postgres has become read only, because another server may be the primary then. The Sender
+// then connects again. readOnly must not block.
 func NewSender(url string, instance queue.ID, cfg Config, readOnly func(), log *zap.Logger) (*Sender, error) {
 	config, err := parse(url, "belfry-notify")
 	if err != nil {
@@ -102,11 +101,10 @@ func newSender(instance queue.ID, cfg Config, log *zap.Logger) *Sender {
 	}
 }
 
-// OnReady queues partitions that this instance made ready, and returns at once. For a
-// partition that is poppable now it also sends since when. For the others the receiver
-// probes, and learns the instant from the database. A partition that became ready for several groups is
-// one entry. A call before Run is not lost. What is
-// queued after Run has returned is not sent.
+// OnReady queues partitions that this instance made ready, and returns at once. For a partition that is poppable now, it also
+// sends the instant at which the partition became poppable. For a partition that becomes poppable later, the receiver probes and
+// learns the instant from the database. A partition that became ready for several groups is one entry. Entries queued before Run
+// are sent by Run. Entries queued after Run has returned are not sent.
 func (s *Sender) OnReady(ready []queue.Ready, from events.Origin) {
 	if from != events.Here {
 		return
@@ -157,8 +155,8 @@ func (s *Sender) OnResync(_ string, from events.Origin) {
 	s.queueHints(1, from, (*pendingNotifications).resyncOnly)
 }
 
-// SendLive queues a payload on LiveChannel, and returns at once. At most maxLive payloads are queued: a
-// further one replaces the oldest.
+// SendLive queues a payload on LiveChannel, and returns at once. At most maxLive payloads are queued. A further payload replaces
+// the oldest.
 func (s *Sender) SendLive(payload string) {
 	s.updatePending(func(*pendingNotifications) { s.live = append(s.live[max(0, len(s.live)-maxLive+1):], payload) })
 }
@@ -180,8 +178,8 @@ func (s *Sender) queueHints(count int, from events.Origin, change func(*pendingN
 	s.wake.Set()
 }
 
-// sendWithheld queues a resync in place of the hints that were withheld, if there are any. It is called
-// when this instance is no longer alone, or no longer knows.
+// sendWithheld queues a resync in place of the withheld hints, if there are any. It is called when this instance is no longer
+// alone, or may no longer be alone.
 func (s *Sender) sendWithheld() {
 	s.mu.Lock()
 	due := s.withheld
@@ -195,7 +193,8 @@ func (s *Sender) sendWithheld() {
 	}
 }
 
-// sendCanary queues a canary. After its commit, sentCanaries receives its number or a later one.
+// sendCanary queues a canary. After the commit of the canary, sentCanaries receives the number of this canary or of a later
+// canary.
 func (s *Sender) sendCanary(number uint64) {
 	s.updatePending(func(n *pendingNotifications) { n.canary = max(n.canary, number) })
 }
@@ -207,15 +206,14 @@ func (s *Sender) updatePending(change func(*pendingNotifications)) {
 	s.wake.Set()
 }
 
-// Run sends queued entries until ctx ends. It sends the first entry at once, and the
-// entries that arrive within notify_interval after it together. A flush that fails, or
-// has an unknown outcome, is sent again.
+// Run sends queued entries until ctx ends. It sends the first entry at once, and the entries that arrive within notify_interval
+// after it together. Run repeats a flush that fails or has an unknown outcome.
 //
 // When ctx ends, Run sends the queued entries together with a goodbye, within
 // stop_timeout. If that fails, it logs a warning, and the other instances notice the
 // silence. Run always returns nil. It must be called only once.
 func (s *Sender) Run(ctx context.Context) error {
-	// ctx ends the acceptance of work. work ends the last flush.
+	// ctx ends the regular flushes. work ends the last flush.
 	work, stop := context.WithCancel(context.WithoutCancel(ctx))
 	defer stop()
 	defer context.AfterFunc(ctx, func() { time.AfterFunc(s.cfg.StopTimeout, stop) })()
@@ -246,8 +244,8 @@ func (s *Sender) Run(ctx context.Context) error {
 	}
 }
 
-// countFailures returns how many flushes in a row have failed, given the outcome of the
-// latest. It logs the first failure and the recovery.
+// countFailures returns how many flushes in a row have failed, given the outcome of the latest flush. It logs the first failure
+// and the recovery.
 func (s *Sender) countFailures(failed int, err error) int {
 	switch {
 	case err != nil && failed == 0:
@@ -261,15 +259,15 @@ func (s *Sender) countFailures(failed int, err error) int {
 	return 0
 }
 
-// sendTimeout bounds one statement. After it the connection counts as broken, and the
-// flush is sent again over another one.
+// sendTimeout bounds one statement. When it is exceeded, the connection counts as broken, and the flush is sent again over a new
+// connection.
 const sendTimeout = 3 * time.Second
 
 var sqlNotify = sql.Query("postgres/listen/notify")
 
-var errReadOnly = errors.New("the database is read only: check whether another one is the primary now")
+var errReadOnly = errors.New("the database is read only: check whether another server is the primary now")
 
-// flush sends what is pending. After an error all of it is pending again.
+// flush sends the pending entries. After an error all of them are pending again.
 func (s *Sender) flush(ctx context.Context) error {
 	s.mu.Lock()
 	batch, live := s.pending, s.live
@@ -311,8 +309,8 @@ func (s *Sender) flushHints(ctx context.Context, batch *pendingNotifications) er
 	return nil
 }
 
-// replace sends value on a channel that holds one value, instead of an older value that was not
-// received. It does not block if the channel has one sender.
+// replace sends value on a channel that holds one value. It drops an older value that was not received. It does not block if the
+// channel has one sender.
 func replace(c chan uint64, value uint64) {
 	select {
 	case <-c:
@@ -339,8 +337,8 @@ func (s *Sender) flushLast(work context.Context) {
 	}
 }
 
-// exec signs payloads, or encrypts those on LiveChannel, and sends them over the sender's own connection. If that
-// fails, it drops the connection.
+// exec signs payloads, or encrypts payloads for LiveChannel, and sends them over the sender's own connection. If that fails, it
+// drops the connection.
 func (s *Sender) exec(ctx context.Context, channel string, payloads []string) (err error) {
 	opened := s.conn == nil
 	if opened {
@@ -368,8 +366,8 @@ func (s *Sender) exec(ctx context.Context, channel string, payloads []string) (e
 	return err
 }
 
-// send sends payloads, and returns whether the database is read only. If the database has another key by now, such as
-// after a restore, the next payloads have that key.
+// send sends payloads, and returns whether the database is read only. If the database has a new key, for example after a restore,
+// the next payloads use this key.
 func (s *Sender) send(ctx context.Context, channel string, payloads []string) (readOnly bool, err error) {
 	sent := make([]string, len(payloads))
 	for i, payload := range payloads {
@@ -385,7 +383,7 @@ func (s *Sender) send(ctx context.Context, channel string, payloads []string) (r
 		_, err = pgx.ForEachRow(rows, []any{nil, &readOnly, &key}, func() error { return nil })
 	}
 	if err == nil && s.key.setHex(key) && s.newKey != nil {
-		s.newKey() // nobody could read what SQL waiters have sent since
+		s.newKey() // with the old key nobody could read new announcements of SQL waiters
 	}
 	return readOnly, err
 }

@@ -108,7 +108,7 @@ func ready1(partitions ...int64) (entries []queue.Ready) {
 	return entries
 }
 
-func TestTheFirstEntryIsSentAtOnceAndTheNextTogether(t *testing.T) {
+func TestTheFirstEntryIsSentAtOnceAndTheNextEntriesTogether(t *testing.T) {
 	inBubble(t, func(t *testing.T, h *senderHarness) {
 		h.run(t)
 		h.at(time.Second)
@@ -127,11 +127,11 @@ func TestTheFirstEntryIsSentAtOnceAndTheNextTogether(t *testing.T) {
 		require.Equal(t, Counts{Flushes: 2, EntriesIn: 4, EntriesOut: 3}, h.Counts())
 		h.stop()
 		require.Equal(t, 2*time.Second, <-h.ended)
-		require.Len(t, h.flushes, 2, "nothing is pending, and without a canary no goodbye is due")
+		require.Len(t, h.flushes, 2, "nothing is pending, and without a canary no goodbye is needed")
 	})
 }
 
-func TestEntriesOfAFlushInFlightGoWithTheNext(t *testing.T) {
+func TestEntriesDuringAFlushAreSentWithTheNextFlush(t *testing.T) {
 	inBubble(t, func(t *testing.T, h *senderHarness) {
 		h.takes = 50 * time.Millisecond
 		h.Send(ready1(1)...) // before Run
@@ -189,7 +189,7 @@ func TestAFailedFlushIsSentAgain(t *testing.T) {
 		require.Equal(t, []string{
 			"warn sending notifications to other instances failed; they are kept and sent again",
 			"info sending notifications to other instances works again",
-		}, texts, "once per outage, not once per attempt")
+		}, texts, "one warning for the whole outage, and not a warning for each attempt")
 
 		h.Send(ready1(3)...)
 		synctest.Wait()
@@ -274,8 +274,8 @@ func TestStoppingEndsWithTheStopTimeout(t *testing.T) {
 	}
 }
 
-// Payloads for watchers are sent again after a failure, in their order. Without an end of the failures the
-// oldest ones are dropped.
+// After a failure, the sender repeats the payloads for watchers in their order. While the failures continue, the oldest payloads
+// are dropped.
 func TestPayloadsForWatchersAreSentAgain(t *testing.T) {
 	inBubble(t, func(t *testing.T, h *senderHarness) {
 		var sent [][]string
@@ -328,10 +328,10 @@ func TestTheSenderSendsTheEventsOfThisInstanceOnly(t *testing.T) {
 	bus.SQLWaiter(queue.SQLWaiter{})
 	bus.Listening()
 	bus.Inbox()
-	require.True(t, sender.pending.empty(), "these events are of this instance alone")
+	require.True(t, sender.pending.empty(), "these events stay in this instance")
 }
 
-// A partition is one entry, however many groups it became ready for.
+// A partition that became ready for many groups is one entry.
 func TestAPartitionOfManyGroupsIsOneEntry(t *testing.T) {
 	sender := newSender(queue.NewID(), DefaultConfig(), zap.NewNop())
 	sender.QueueOf = func(partition int64) (int64, bool) { return 7, partition < 100 }
@@ -343,7 +343,7 @@ func TestAPartitionOfManyGroupsIsOneEntry(t *testing.T) {
 	}
 	sender.Send(append(ready, Ready(5, 4, at), Ready(5, 100, at), Ready(6, 100, at))...)
 	require.Equal(t, pendingNotifications{
-		ready:      map[groupPartition]time.Time{{5, 4}: at, {5, 100}: at, {6, 100}: at}, // one group; an unknown queue
+		ready:      map[groupPartition]time.Time{{5, 4}: at, {5, 100}: at, {6, 100}: at}, // partition 4 has one group; the queue of partition 100 is unknown
 		partitions: map[int64]ReadyPartition{2: {Queue: 7, Partition: 2, At: at}, 3: {Queue: 7, Partition: 3}},
 	}, sender.pending)
 	payloads, hints := sender.pending.payloads(sender.instance)

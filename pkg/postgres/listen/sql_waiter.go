@@ -14,8 +14,8 @@ import (
 // separate from Channel, so that a server of an older version ignores it.
 const AwaitChannel = "belfry_await"
 
-// maxName is the most characters of a name. belfry.await allows as many bytes in the
-// encoding of the database.
+// maxName is the maximum number of characters of a name. belfry.await allows the same number of bytes in the encoding of the
+// database.
 const maxName = 255
 
 // readSQLWaiter reads a payload of AwaitChannel that the session pid sent. Every role that can connect can notify, so

@@ -16,7 +16,7 @@ import (
 // maxNameBytes is the longest name that belfry.await and the listener accept.
 const maxNameBytes = 255
 
-// waitOnListening waits until the listener calls OnListening. A SQL waiter before that fails the test.
+// waitOnListening waits until the listener calls OnListening. If a SQL waiter arrives first, the test fails.
 func (i *instance) waitOnListening(t *testing.T) {
 	t.Helper()
 	require.Zero(t, i.nextWaiter(t), "a SQL waiter instead of the call of OnListening")
@@ -34,8 +34,8 @@ func (i *instance) nextWaiter(t *testing.T) queue.SQLWaiter {
 	}
 }
 
-// The listener reads the same names and the same channel from the notification of belfry.await that
-// belfry.await received and returned, whatever characters the names have.
+// From the notification of belfry.await, the listener reads the names that belfry.await received, and the channel that
+// belfry.await returned. The names may have any characters.
 func TestAwaitRegistersASQLWaiter(t *testing.T) {
 	dsn := database(t)
 	i := startProven(t, dsn, dsn, listen.DefaultConfig())
@@ -68,8 +68,8 @@ func TestAwaitRegistersASQLWaiter(t *testing.T) {
 	require.Zero(t, i.logged(zapcore.WarnLevel))
 }
 
-// The listener calls OnListening at its first LISTEN, and again at the LISTEN of the session that
-// replaces a terminated one. The new session receives SQL waiters.
+// The listener calls OnListening at its first LISTEN, and again at the LISTEN of the session that replaces a terminated session.
+// The new session receives SQL waiters.
 func TestOnListeningIsCalledEachTimeListenTakesEffect(t *testing.T) {
 	dsn := database(t)
 	i := startProven(t, dsn, dsn, listen.DefaultConfig())
@@ -81,7 +81,7 @@ func TestOnListeningIsCalledEachTimeListenTakesEffect(t *testing.T) {
 	require.Equal(t, "q", i.nextWaiter(t).Queue, "the new session receives SQL waiters")
 }
 
-// What another session sends on the channel is no SQL waiter, also if it repeats what belfry.await has sent.
+// A payload of another session on the channel is no SQL waiter, even if it repeats a payload of belfry.await.
 func TestOnlyAwaitMakesASQLWaiter(t *testing.T) {
 	dsn := database(t)
 	i := startProven(t, dsn, dsn, listen.DefaultConfig())

@@ -26,12 +26,12 @@ func TestAMessageReachesTheOthersAndNotItsSender(t *testing.T) {
 	// The answer of b follows on the same channel, so a has heard its own messages by then.
 	b.sender.SendResync()
 	require.Equal(t, "another instance asked for it", a.waitResync(t).resync)
-	a.stopSender() // the counters change after the answer of Postgres, which b may precede
+	a.stopSender() // the counters change after the answer of Postgres, and b may receive the message earlier
 	require.EqualValues(t, 3, a.sender.Counts().EntriesIn)
 	require.EqualValues(t, 2, a.sender.Counts().EntriesOut)
 }
 
-// Payloads for watchers arrive in their order, at the sender too. A goodbye is reported.
+// Payloads for watchers arrive in their order, also at the instance that sent them. A goodbye is reported.
 func TestPayloadsForWatchersArrive(t *testing.T) {
 	dsn := database(t)
 	a, b := startProven(t, dsn, dsn, listen.DefaultConfig()), startProven(t, dsn, dsn, listen.DefaultConfig())
@@ -109,7 +109,7 @@ func TestATerminatedSenderSendsAgain(t *testing.T) {
 	require.Zero(t, a.listener.Peers(), "without a heartbeat b is not a peer")
 }
 
-// TestASilentPeerExpires checks what happens without a goodbye.
+// TestASilentPeerExpires tests a peer that sends no goodbye.
 func TestAPeerWithAGoodbyeIsForgotten(t *testing.T) {
 	dsn := database(t)
 	cfg := listen.DefaultConfig()
@@ -152,8 +152,8 @@ func TestStoppingLogsNothing(t *testing.T) {
 	require.Zero(t, a.logged(zapcore.WarnLevel)+a.logged(zapcore.ErrorLevel), "%v", a.logs.All())
 }
 
-// An instance that is alone sends no hints. One that starts then learns that it may have missed some, and
-// hears the hints after that.
+// An instance that is alone sends no hints. An instance that starts then gets a resync, because it may have missed hints. The new
+// instance receives all later hints.
 func TestNoHintsAreSentWhileNoOtherInstanceIsThere(t *testing.T) {
 	dsn := database(t)
 	cfg := listen.DefaultConfig()
@@ -173,8 +173,9 @@ func TestNoHintsAreSentWhileNoOtherInstanceIsThere(t *testing.T) {
 	require.Equal(t, []queue.Ready{listen.Ready(1, 2, time.Time{})}, b.waitMessage(t).Ready)
 }
 
-// Notifications of any role make others look at once, then at a pace, and again after the last one. They do not disturb
-// the proof. The SQL expressions make payloads from a number. TestAPacedCallComesAfterTheLastRequest checks the pace.
+// Notifications of any role make instances look at once, then at a limited rate, and once more after the last notification. These
+// notifications do not end the proof. The SQL expressions make a payload from the number i.
+// TestAPacedCallComesAfterTheLastRequest checks the pace.
 func TestManyNotificationsRequestFewLooks(t *testing.T) {
 	t.Parallel()
 	const many, bursts = 2_000, 10
@@ -214,7 +215,7 @@ func TestManyNotificationsRequestFewLooks(t *testing.T) {
 			require.LessOrEqual(t, len(calls), most)
 			require.EqualValues(t, c.unreadable, a.listener.Unreadable())
 			require.True(t, a.listener.Proven())
-			require.Equal(t, min(c.unreadable, 1), a.logged(zapcore.WarnLevel), "one line a minute")
+			require.Equal(t, min(c.unreadable, 1), a.logged(zapcore.WarnLevel), "one log line a minute")
 		})
 	}
 }

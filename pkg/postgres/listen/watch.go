@@ -68,8 +68,8 @@ func stoppedTimer() *time.Timer {
 	return t
 }
 
-// sendCanary sends a canary, also without a connection to hear it: it is the heartbeat
-// for the other instances as well.
+// sendCanary sends a canary, even while no connection can hear it, because the canary is also the heartbeat for the other
+// instances.
 func (w *watcher) sendCanary() {
 	w.sender.sendCanary(w.lastCanary.Add(1))
 }
@@ -83,8 +83,8 @@ func (w *watcher) startSession(s *session) {
 	w.firstCanary = w.lastCanary.Load()
 }
 
-// canarySent is called after the commit of a canary. The canary must be heard within
-// CanaryTimeout, unless it may have been committed before LISTEN took effect.
+// canarySent is called after the commit of a canary. The canary must then be heard within CanaryTimeout. A canary that may have
+// been committed before LISTEN took effect does not count.
 func (w *watcher) canarySent(number uint64) {
 	if w.current == nil || w.awaited != 0 || number < w.firstCanary || number <= w.lastHeard {
 		return
@@ -102,7 +102,7 @@ func (w *watcher) canaryHeard(number uint64) {
 	w.proofTimer.Reset(w.cfg.CanaryInterval + w.cfg.CanaryTimeout)
 }
 
-// onSilence cuts the session: its canary was sent and not heard.
+// onSilence cuts the session, because its canary was sent and not heard.
 func (w *watcher) onSilence() {
 	w.awaited = 0
 	cause := errSilent
@@ -112,8 +112,8 @@ func (w *watcher) onSilence() {
 	w.current.cut(cause) // does nothing if the session was cut before
 }
 
-// onMissingProof is called when there was no proof for too long. If a canary is awaited, onSilence
-// decides. Otherwise canaries cannot be sent: the session may be sound, but it has no proof.
+// onMissingProof is called when there was no proof for too long. If a canary is awaited, onSilence decides about the session.
+// Otherwise no canary could be sent, so the session may work but is not proven.
 func (w *watcher) onMissingProof() {
 	if w.awaited != 0 || w.current.isCut() {
 		return
@@ -136,8 +136,8 @@ func (w *watcher) onMissingProof() {
 	}
 }
 
-// expirePeers calls OnResync once for all peers that fell silent, and at most once in lookInterval. Without a working session it does nothing, because then no peer can
-// be heard.
+// expirePeers calls OnResync once for all peers that fell silent, and at most once in lookInterval. Without a working session it
+// does nothing, because the listener cannot hear the peers then.
 func (w *watcher) expirePeers(now time.Time) {
 	next := now.Add(w.cfg.PeerTimeout)
 	if w.current != nil && !w.current.isCut() {
@@ -160,22 +160,22 @@ func (w *watcher) expirePeers(now time.Time) {
 }
 
 const (
-	// createdInterval and createdBurst are the pace of OnCreated, lookInterval and lookBurst that of
-	// OnLook. An instance that works seldom sends more.
+	// createdInterval and createdBurst limit the rate of OnCreated. lookInterval and lookBurst limit the rate of OnLook. A healthy
+	// instance seldom exceeds these rates.
 	createdInterval, createdBurst = 100 * time.Millisecond, 10
 	lookInterval, lookBurst       = time.Second, 5
 	// unreadableLogInterval is the shortest time between two log lines about unreadable notifications.
 	unreadableLogInterval = time.Minute
 )
 
-// pacedCall is a callback that notifications of other processes cause, at most at a pace. The call
-// comes after the notification was heard, so one call covers everything that was heard before it.
+// pacedCall is a callback for notifications of other processes, with a limited rate. One call covers all notifications that were
+// heard before it.
 type pacedCall struct {
 	call func(reason string)
-	// asked brings reasons from the read loop to the watch loop. Only the watch loop uses the rest.
+	// asked passes reasons from the read loop to the watch loop. Only the watch loop uses the other fields.
 	asked chan string
 	pace  backoff.Pace
-	// timer fires when the call is due. It runs while reason is not empty.
+	// timer fires when the call is due. The timer runs while reason is not empty.
 	timer  *time.Timer
 	reason string
 }
@@ -190,7 +190,7 @@ func newPacedCall(interval time.Duration, burst int, call func(reason string)) *
 func (c *pacedCall) ask(reason string) {
 	select {
 	case c.asked <- reason:
-	default: // the call for the reason in the channel comes later than now
+	default: // a call is pending, which will also cover this request
 	}
 }
 
@@ -203,15 +203,14 @@ func (c *pacedCall) schedule(reason string) {
 	c.reason = reason
 }
 
-// due makes the call. The timer has fired.
+// due makes the call after the timer has fired.
 func (c *pacedCall) due() {
 	reason := c.reason
 	c.reason = ""
 	c.call(reason)
 }
 
-// handleUnreadable counts a notification that could not be read, logs it at most once a minute, and asks for a
-// look.
+// handleUnreadable counts a notification that could not be read, logs it at most once a minute, and asks for OnLook.
 func (r *reader) handleUnreadable(err error) {
 	r.unreadable.Add(1)
 	if now := time.Now(); now.Sub(r.unreadableLogged) >= unreadableLogInterval {

@@ -14,8 +14,8 @@ import (
 	"github.com/belfry-mq/belfry/pkg/queue"
 )
 
-// newParts returns the two loops of a listener that has a session and no database, and
-// the reasons of its resyncs.
+// newParts returns the reader and the watcher of a listener that has a session but no database. It also returns the reasons of
+// the resyncs of this listener.
 func newParts(t *testing.T) (r *reader, w *watcher, resyncs *[]string) {
 	t.Helper()
 	const url = "postgres://nobody@localhost/none"
@@ -79,20 +79,20 @@ func TestOnlyACanaryAfterListenIsAwaited(t *testing.T) {
 	w.lastCanary.Store(4)
 	w.startSession(r.current)
 	w.canarySent(4)
-	require.Zero(t, w.awaited, "it may have been committed before LISTEN took effect")
+	require.Zero(t, w.awaited, "canary 4 may have been committed before LISTEN took effect")
 	w.canarySent(5)
 	require.EqualValues(t, 5, w.awaited)
 	w.canarySent(6)
-	require.EqualValues(t, 5, w.awaited, "a later canary does not extend the time of the first")
+	require.EqualValues(t, 5, w.awaited, "a later canary does not extend the time of the first canary")
 	w.canaryHeard(4)
 	require.EqualValues(t, 5, w.awaited)
 	w.canaryHeard(6)
 	require.Zero(t, w.awaited)
 	w.canarySent(6)
-	require.Zero(t, w.awaited, "it was heard before its commit was known")
+	require.Zero(t, w.awaited, "canary 6 was heard before its commit was known")
 }
 
-// Any role can send canaries in the name of this instance, and repeat old ones. They prove nothing.
+// Any role can send canaries in the name of this instance, and repeat old canaries. These prove nothing.
 func TestAForgedCanaryProvesNothing(t *testing.T) {
 	t.Parallel()
 	r, w, _ := newParts(t)
@@ -116,7 +116,7 @@ func TestAForgedCanaryProvesNothing(t *testing.T) {
 	require.True(t, r.Proven())
 }
 
-// Many instances can die at once.
+// If many instances die at once, they cause at most one resync a second.
 func TestManySilentPeersCauseOneResyncASecond(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -179,8 +179,8 @@ func TestACutConnectionDoesNotDial(t *testing.T) {
 	require.ErrorIs(t, err, reason)
 }
 
-// looped returns a listener whose watch loop and sender run in a synctest bubble. Its session hears what its own sender
-// sends, unless Postgres is frozen.
+// looped returns a listener whose watch loop runs in a synctest bubble. Its session hears the notifications of its own sender,
+// except while freeze has frozen Postgres.
 func looped(t *testing.T) (r *reader, states func() []State, freeze, thaw func()) {
 	t.Helper()
 	r, _, _ = newParts(t)
@@ -229,7 +229,7 @@ func runSender(t *testing.T, s *Sender) {
 	})
 }
 
-// Without a sender no canary proves the listener. Its session is sound, and the first canary proves it.
+// Without a sender, the listener gets no canary and is not proven, although its session works. The first canary proves it.
 func TestWithoutASenderTheListenerIsNotProven(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -262,7 +262,7 @@ func TestAListenerWithoutCanariesIsNotProven(t *testing.T) {
 	})
 }
 
-// A peer without a sign of life leaves after the timeout. One that said goodbye leaves once.
+// A silent peer is reported as left after the timeout. A peer that said goodbye is reported once.
 func TestASilentPeerExpires(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -291,7 +291,7 @@ func TestASilentPeerExpires(t *testing.T) {
 	})
 }
 
-// While the network is silent, the peers cannot be heard and do not expire.
+// While the network is silent, the listener cannot hear the peers, so they do not expire.
 func TestPeersDoNotExpireWithoutASession(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -304,7 +304,8 @@ func TestPeersDoNotExpireWithoutASession(t *testing.T) {
 	})
 }
 
-// Many requests make a few calls at once, then one each interval, one after the last request, and then none.
+// Many requests cause a few calls at once, then one call in each interval. One call follows the last request, and no further call
+// follows.
 func TestAPacedCallComesAfterTheLastRequest(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {

@@ -19,15 +19,13 @@ import (
 	"github.com/belfry-mq/belfry/pkg/postgres/migrate"
 )
 
-// gate is a lock that a migration of gated waits for, held by the test until
-// open is called.
+// gate is a lock for which a migration of gated waits. The test holds the lock until it calls open.
 type gate struct {
 	conn *pgx.Conn
 	dsn  string
 }
 
-// gated has one migration that makes a table, stops at the gate, and makes
-// another.
+// gated has one migration that makes a table, waits at the gate, and makes another table.
 func gated() fstest.MapFS {
 	return source("CREATE TABLE belfry.before (n int); SELECT pg_advisory_xact_lock(1); CREATE TABLE belfry.after (n int)",
 		"DROP TABLE belfry.before; DROP TABLE belfry.after")
@@ -45,7 +43,7 @@ func (g *gate) open(t *testing.T) {
 	exec(t, g.conn, "SELECT pg_advisory_unlock(1)")
 }
 
-// waiting blocks until a migration stands at the gate and returns its pid.
+// waiting blocks until a migration waits at the gate, and returns the pid of its session.
 func (g *gate) waiting(t *testing.T) (pid int32) {
 	t.Helper()
 	require.Eventually(t, func() bool {
@@ -107,7 +105,7 @@ func TestTenInstancesStartTogether(t *testing.T) {
 	require.Equal(t, []int32{1, 2, 3}, ran, "each migration runs once, in order")
 }
 
-func TestOtherInstancesWaitAndNameTheMigratingOne(t *testing.T) {
+func TestOtherInstancesWaitAndNameTheMigratingInstance(t *testing.T) {
 	dsn := database(t)
 	g := newGate(t, dsn)
 	first := inBackground(func() error {
@@ -131,9 +129,9 @@ func TestOtherInstancesWaitAndNameTheMigratingOne(t *testing.T) {
 			require.ErrorContains(t, err, word, name)
 		}
 	}
-	require.Equal(t, 3, logged.FilterMessage("waiting for another instance that is migrating").Len(), "once for each wait")
+	require.Equal(t, 3, logged.FilterMessage("waiting for another instance that is migrating").Len(), "one log line for each wait")
 
-	// The record is dirty now, but nobody may be told to repair it.
+	// The record is dirty now, but no error may advise a repair, because the migration still runs.
 	status, err := impatient.Status(t.Context())
 	require.NoError(t, err)
 	require.True(t, status.Dirty)
@@ -194,7 +192,7 @@ func TestMigrationGivesUpWhenATableIsBusy(t *testing.T) {
 	require.NoError(t, m.Up(t.Context()), "no repair is needed")
 }
 
-func TestMigrationLetsTheUsersOfABusyTablePass(t *testing.T) {
+func TestMigrationLetsTheUsersOfABusyTableContinue(t *testing.T) {
 	dsn := database(t)
 	files := source("CREATE TABLE belfry.one (n int)", "DROP TABLE belfry.one",
 		"ALTER TABLE belfry.one ADD COLUMN m int", "SELECT 1")
@@ -232,8 +230,7 @@ func TestKilledConnectionLeavesNothingButTheMark(t *testing.T) {
 	require.NoError(t, m.Up(t.Context()))
 }
 
-// The process dies, but the server does not notice and goes on: the migration
-// commits, and so must its record.
+// The process dies, but Postgres does not notice this and commits the migration. The record must be committed with it.
 func TestMigrationThatOutlivesItsProcessIsRecorded(t *testing.T) {
 	dsn := database(t)
 	g, m := newGate(t, dsn), migrator(dsn, gated())
@@ -244,7 +241,7 @@ func TestMigrationThatOutlivesItsProcessIsRecorded(t *testing.T) {
 	require.Error(t, result(t, done))
 
 	var locked *migrate.LockedError
-	require.ErrorAs(t, m.Check(t.Context()), &locked, "it still runs on the server")
+	require.ErrorAs(t, m.Check(t.Context()), &locked, "the migration still runs on the server")
 	g.open(t)
 	require.Eventually(t, func() bool { return m.Check(t.Context()) == nil }, patience, 5*time.Millisecond)
 	cutServer()
@@ -253,8 +250,7 @@ func TestMigrationThatOutlivesItsProcessIsRecorded(t *testing.T) {
 	require.NoError(t, m.Up(t.Context()))
 }
 
-// proxy stands between a client and Postgres, for one connection whose two
-// halves can be cut apart.
+// proxy forwards one connection between a client and Postgres. The test can cut each half of the connection.
 func proxy(t *testing.T, dsn string) (via string, cutClient, cutServer func()) {
 	t.Helper()
 	cc, err := pgx.ParseConfig(dsn)

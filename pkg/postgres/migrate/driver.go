@@ -11,11 +11,10 @@ import (
 	"github.com/jackc/pgx/v5/pgconn"
 )
 
-// driver executes the calls of golang-migrate. For each migration that library
-// calls Version, SetVersion(target, dirty), Run and SetVersion(target, clean), on
-// one goroutine.
+// driver executes the calls of golang-migrate. For each migration the library calls Version, SetVersion(target, dirty), Run and
+// SetVersion(target, clean), on one goroutine.
 type driver struct {
-	ctx    context.Context // of the run: the methods of database.Driver take none
+	ctx    context.Context // of the run; the methods of database.Driver take no context
 	s      *session
 	from   record // read by Version, used by Run
 	target uint   // set by SetVersion, used by Run
@@ -55,9 +54,8 @@ func (d *driver) Version() (int, bool, error) {
 	return int(r.version), r.dirty, nil
 }
 
-// SetVersion writes the record if dirty is false. With dirty it only stores the
-// target for Run, and Run writes the mark. golang-migrate would leave a goroutine
-// running after an error here.
+// SetVersion writes the record if dirty is false. If dirty is true, it only stores the target, and Run writes the mark. After an
+// error of SetVersion, golang-migrate would leave a goroutine running.
 func (d *driver) SetVersion(version int, dirty bool) error {
 	target := uint(max(version, 0))
 	if dirty {
@@ -134,7 +132,7 @@ func externalCauseAdvice(state string) string {
 // its detail and hint.
 func errorPosition(text string, pg *pgconn.PgError) string {
 	var b strings.Builder
-	// Position counts characters from 1. Beyond the text it is inside cleanRecord.
+	// Position counts characters from 1. A position beyond the text is inside cleanRecord.
 	if chars := []rune(text); pg.Position > 0 && int(pg.Position) <= len(chars) {
 		fmt.Fprintf(&b, ", line %d of the file", 1+strings.Count(string(chars[:pg.Position-1]), "\n"))
 	}

@@ -12,7 +12,7 @@ import (
 	"github.com/belfry-mq/belfry/test/schema"
 )
 
-// Each down migration undoes its up migration, and the way up is open again.
+// Each down migration undoes its up migration. Then all up migrations succeed again.
 func TestEveryEmbeddedMigrationIsUndone(t *testing.T) {
 	dsn := database(t)
 	conn, m := connect(t, dsn), migrate.New(migrate.Config{URL: dsn}, nil)
@@ -33,8 +33,7 @@ func TestEveryEmbeddedMigrationIsUndone(t *testing.T) {
 	require.Empty(t, schema.Differences(whole, again))
 }
 
-// unreleased is what every version before the baseline has: the record and a
-// table, and no marker.
+// unreleased makes the schema of a version before the baseline: with the record and a table, and without the marker.
 const unreleased = `CREATE SCHEMA belfry;
 	CREATE TABLE belfry.schema_migrations (version bigint NOT NULL PRIMARY KEY, dirty boolean NOT NULL, previous bigint);
 	CREATE TABLE belfry.queue (id bigint)`
@@ -67,10 +66,10 @@ func TestASchemaOfAnUnreleasedVersionIsRefused(t *testing.T) {
 		require.Equal(t, []string{"queue"}, tables(t, conn), "nothing was changed")
 	}
 	exec(t, conn, "DROP SCHEMA belfry CASCADE")
-	require.NoError(t, m.Up(t.Context()), "after what the error says")
+	require.NoError(t, m.Up(t.Context()), "the command in the error makes a migration possible")
 }
 
-// Before the first release, the baseline changes without a new number.
+// Before the first release, the baseline may change without a new version number. A schema of another baseline is then refused.
 func TestASchemaOfAnotherBaselineIsRefused(t *testing.T) {
 	dsn := database(t)
 	conn, m := connect(t, dsn), migrate.New(migrate.Config{URL: dsn}, nil)
@@ -81,7 +80,7 @@ func TestASchemaOfAnotherBaselineIsRefused(t *testing.T) {
 	require.ErrorAs(t, m.Up(t.Context()), &refused)
 }
 
-// The number alone says nothing: later releases reach the old numbers again.
+// The version number alone does not identify a release, because later releases use the old numbers again.
 func TestASchemaWithTheMarkerIsOfARelease(t *testing.T) {
 	dsn := database(t)
 	conn, m := connect(t, dsn), migrate.New(migrate.Config{URL: dsn}, nil)
@@ -93,7 +92,7 @@ func TestASchemaWithTheMarkerIsOfARelease(t *testing.T) {
 	require.Equal(t, uint(38), newer.Schema)
 }
 
-// An old binary that went down to nothing left an empty schema with a record.
+// An old binary that has undone all its migrations leaves an empty schema with a record.
 func TestAnEmptySchemaNeedsNoMarker(t *testing.T) {
 	dsn := database(t)
 	conn, m := connect(t, dsn), migrate.New(migrate.Config{URL: dsn}, nil)
@@ -106,7 +105,7 @@ func TestAnEmptySchemaNeedsNoMarker(t *testing.T) {
 	require.NoError(t, m.Up(t.Context()))
 }
 
-// An instance looks at the schema at the moment when another one commits the baseline.
+// An instance reads the schema while another instance commits the baseline.
 func TestABaselineOfAnotherInstanceIsOfARelease(t *testing.T) {
 	dsn := database(t)
 	m := migrate.New(migrate.Config{URL: dsn}, nil)

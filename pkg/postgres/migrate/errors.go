@@ -10,7 +10,7 @@ import (
 type DirtyError struct {
 	// Version is the target of the failed migration; 0 is the empty schema.
 	Version uint
-	// Previous is the version the schema still has. Meaningless unless Known.
+	// Previous is the version the schema still has. It is valid only if Known is true.
 	Previous uint
 	// Known is false when another tool wrote the record.
 	Known bool
@@ -35,11 +35,11 @@ func (e *DirtyError) Error() string {
 
 // NewerError says that a newer binary has migrated the schema.
 type NewerError struct {
-	// Schema is the version in the database, Binary the latest this binary knows.
+	// Schema is the version in the database. Binary is the latest version that this binary knows.
 	Schema, Binary uint
 }
 
-// Error names both versions and the way out.
+// Error names both versions and the remedy.
 func (e *NewerError) Error() string {
 	return fmt.Sprintf("the schema is at version %d and this binary knows versions up to %d: "+
 		"use a newer binary, or go back to version %d with \"belfry migrate down\" of the binary that made version %d "+
@@ -48,8 +48,8 @@ func (e *NewerError) Error() string {
 
 // UnreleasedError says that an unreleased version of Belfry made the schema.
 type UnreleasedError struct {
-	// Version is the number in the database. It counts other migrations than the
-	// ones of this binary.
+	// Version is the number in the database. It is a number of the unreleased version, which has other migrations than this
+	// binary.
 	Version uint
 }
 
@@ -62,11 +62,11 @@ func (e *UnreleasedError) Error() string {
 
 // OlderError says that migrations are pending.
 type OlderError struct {
-	// Schema is the version in the database, Binary the one this binary needs.
+	// Schema is the version in the database. Binary is the version that this binary needs.
 	Schema, Binary uint
 }
 
-// Error names both versions and the way out.
+// Error names both versions and the remedy.
 func (e *OlderError) Error() string {
 	at := fmt.Sprintf("is at version %d", e.Schema)
 	if e.Schema == 0 {
@@ -80,14 +80,14 @@ func (e *OlderError) Error() string {
 type Holder struct {
 	// PID is 0 for a prepared transaction.
 	PID int32
-	// Role is the role that logged in. Application and Address are empty if this role may not read them.
+	// Role is the role that logged in. Application and Address are empty if the role of this session may not read them.
 	Role, Application, Address string
-	// Stranger: the role may not create tables in the schema, or there is no session. So the holder is not
-	// migrating. Each role that may connect can take the lock.
+	// Stranger: the holder is not migrating, because its role may not create tables in the schema, or because there is no session.
+	// Each role that may connect can take the lock.
 	Stranger bool
 }
 
-// String describes the session for a message. A nil Holder was not found.
+// String describes the session for a message. If h is nil, the session was not found.
 func (h *Holder) String() string {
 	if h == nil {
 		return "its session is gone"
@@ -116,7 +116,7 @@ type LockedError struct {
 	Holder *Holder
 }
 
-// Error names the other session and the way out.
+// Error names the other session and the remedy.
 func (e *LockedError) Error() string {
 	if e.Holder != nil && e.Holder.Stranger {
 		end := fmt.Sprintf("SELECT pg_terminate_backend(%d)", e.Holder.PID)

@@ -118,7 +118,7 @@ func TestFilesThatCannotBeRunAreRefused(t *testing.T) {
 		"the .up.sql file of version 2": {"1_a.up.sql": file, "2_b.down.sql": file},
 		"1_":                            {"1_a.up.sql": file, "001_b.up.sql": file},
 	} {
-		// No database is needed to find this out.
+		// The files are checked before the database is needed.
 		require.ErrorContains(t, migrator("", files).Up(t.Context()), want)
 	}
 }
@@ -165,7 +165,7 @@ func TestUnreachableDatabaseIsNamedWithoutThePassword(t *testing.T) {
 
 func TestConnectingEndsWithTheContext(t *testing.T) {
 	t.Parallel()
-	// A server that accepts and never answers.
+	// The server accepts connections and never answers.
 	listener, err := new(net.ListenConfig).Listen(t.Context(), "tcp", "127.0.0.1:0")
 	require.NoError(t, err)
 	t.Cleanup(func() { _ = listener.Close() })
@@ -195,8 +195,8 @@ func holdAsStranger(t *testing.T, dsn string) (role string, pid uint32) {
 	return role, stranger.PgConn().PID()
 }
 
-// A role that may only connect can hold the migration lock. That stops only who has something to migrate, and the
-// error names the role and the session.
+// A role that may only connect can hold the migration lock. This stops only a run that has something to migrate. The error names
+// the role and the session.
 func TestAStrangerWithTheLockStopsOnlyMigrations(t *testing.T) {
 	dsn := database(t)
 	role, pid := holdAsStranger(t, dsn)
@@ -234,7 +234,7 @@ func TestAStrangerWithTheLockStopsOnlyMigrations(t *testing.T) {
 	named(up())
 }
 
-// Only the owner of a table can change it: a role with every other right changes nothing, and is told of the GRANT.
+// Only the owner of a table can change the table. A role with every other right changes nothing, and its error names the GRANT.
 func TestARoleThatOwnsNoTableMigratesNothing(t *testing.T) {
 	dsn := database(t)
 	admin, owners := connect(t, dsn), migrator(dsn, three())

@@ -20,14 +20,13 @@ type Config struct {
 	// URL is a DSN of Postgres without a pooler, because the lock belongs to the
 	// session.
 	URL string
-	// ConnectTimeout bounds the attempt to connect. Zero means that of postgres.Connect.
+	// ConnectTimeout bounds the attempt to connect. Zero means the limit of postgres.Connect.
 	ConnectTimeout time.Duration
 	// LockTimeout bounds the wait for another instance that is migrating, and the
 	// tries of a migration whose table is in use. Zero means one minute.
 	LockTimeout time.Duration
-	// StatementLockTimeout bounds the wait of one statement for a table that
-	// another session uses; the migration is repeated until LockTimeout has passed.
-	// Zero means one second.
+	// StatementLockTimeout bounds the wait of one statement for a table that another session uses. The migration is repeated until
+	// LockTimeout has passed. Zero means one second.
 	StatementLockTimeout time.Duration
 	// Source holds NNNNNN_name.up.sql and NNNNNN_name.down.sql in its root. Nil
 	// means the files embedded in the binary.
@@ -38,15 +37,15 @@ type Config struct {
 // connection and closes it before it returns. So a Migrator needs no Close, and
 // several goroutines may use it.
 //
-// Every method returns when ctx ends. A migration that is running then is rolled
-// back, and the schema stays at the version before it.
+// Every method returns when ctx ends. A migration that is running at that time is rolled back, so the schema keeps the version
+// before the migration.
 type Migrator struct {
 	cfg Config
 	log *zap.Logger
 }
 
-// New returns a Migrator. It reads neither the database nor the files: the
-// methods report problems with them. A nil log is allowed.
+// New returns a Migrator. New does not read the database or the files. The methods report problems with them. A nil log is
+// allowed.
 func New(cfg Config, log *zap.Logger) *Migrator {
 	if cfg.LockTimeout <= 0 {
 		cfg.LockTimeout = defaultLockTimeout
@@ -60,10 +59,9 @@ func New(cfg Config, log *zap.Logger) *Migrator {
 	return &Migrator{cfg: cfg, log: log}
 }
 
-// Up runs every migration that the schema lacks. If none is pending, it returns
-// nil at once, without the lock, and needs only the right to read the record.
-// It blocks while another instance migrates, or a stranger holds the lock, until
-// the lock is free, LockTimeout has passed (LockedError) or ctx ends.
+// Up runs every migration that the schema lacks. If none is pending, it returns nil at once, without the lock, and needs only the
+// right to read the record. It blocks while another instance migrates, or a stranger holds the lock. It stops waiting after
+// LockTimeout (LockedError), or when ctx ends.
 //
 // Errors: UnreleasedError, DirtyError, NewerError, LockedError, the
 // error of the failed statement, or the reason why the database is unreachable.
@@ -91,10 +89,8 @@ func (m *Migrator) Up(ctx context.Context) error {
 	})
 }
 
-// Down undoes the last steps migrations, one by one, and destroys the data in
-// the tables and columns that they made. It changes nothing if fewer migrations
-// are applied, or if one of them has no .down.sql file. It blocks and fails like
-// Up.
+// Down undoes the last steps migrations, one by one, and destroys the data in the tables and columns that they made. Down changes
+// nothing if fewer migrations are applied, or if one of the migrations has no .down.sql file. It blocks and fails like Up.
 func (m *Migrator) Down(ctx context.Context, steps int) error {
 	if steps < 1 {
 		return fmt.Errorf("undoing %d migrations is not possible: give a number from 1", steps)
@@ -117,10 +113,9 @@ func (m *Migrator) Down(ctx context.Context, steps int) error {
 	})
 }
 
-// Force writes version into the record, marks it clean and changes nothing else.
-// It repairs a dirty schema; DirtyError names the right version. 0 is the empty
-// schema. A version that the binary does not know is refused. It blocks while
-// another instance migrates, like Up.
+// Force writes version into the record, marks the record clean and changes nothing else. It repairs a dirty schema; DirtyError
+// names the right version. 0 is the empty schema. Force refuses a version that the binary does not know. It blocks while another
+// instance migrates, like Up.
 func (m *Migrator) Force(ctx context.Context, version int) error {
 	return m.withLock(ctx, func(s *session, v *versions, r record) error {
 		if version < 0 || !v.has(uint(version)) {
@@ -153,8 +148,7 @@ func (m *Migrator) Force(ctx context.Context, version int) error {
 	})
 }
 
-// withLock runs work while it holds the migration lock, with the record as it is
-// under that lock.
+// withLock runs work while it holds the migration lock. work gets the record that was read under the lock.
 func (m *Migrator) withLock(ctx context.Context, work func(*session, *versions, record) error) error {
 	return m.withSession(ctx, func(s *session, v *versions) error {
 		return m.locked(ctx, s, func(r record) error { return work(s, v, r) })
@@ -188,9 +182,8 @@ func (m *Migrator) locked(ctx context.Context, s *session, work func(record) err
 	return work(r)
 }
 
-// runSteps runs steps in the given direction, with one call of golang-migrate for
-// each. For several steps that library reads ahead in goroutines, and leaves them
-// running after a failure.
+// runSteps runs steps in the given direction, with one call of golang-migrate for each step. With one call for several steps, the
+// library reads ahead in goroutines, and leaves them running after a failure.
 func (m *Migrator) runSteps(ctx context.Context, s *session, v *versions, steps []Step, direction int) error {
 	if err := s.checkOwner(ctx); err != nil {
 		return err
@@ -220,8 +213,8 @@ func (m *Migrator) runSteps(ctx context.Context, s *session, v *versions, steps 
 	return nil
 }
 
-// newEngine returns golang-migrate with our files and our connection. It needs
-// no Close, because neither of them is opened here.
+// newEngine returns a golang-migrate engine for the files of v and the connection of s. The engine needs no Close, because it
+// does not open them.
 func newEngine(ctx context.Context, s *session, v *versions) (*gomigrate.Migrate, error) {
 	engine, err := gomigrate.NewWithInstance("files", v.driver, "belfry", &driver{ctx: ctx, s: s})
 	if err != nil {

@@ -16,7 +16,7 @@ import (
 	"github.com/belfry-mq/belfry/test/pgtest"
 )
 
-// database opens a database without a schema for a test, which then runs beside other tests.
+// database opens a database without a schema for a test, and makes the test parallel.
 func database(t *testing.T) (dsn string) {
 	t.Helper()
 	t.Parallel()
@@ -25,10 +25,10 @@ func database(t *testing.T) (dsn string) {
 
 func TestMain(m *testing.M) { pgtest.Main(m) }
 
-// patience bounds what must happen soon; a test that reaches it has failed.
+// patience bounds each wait of a test. A test that waits this long has failed.
 const patience = 30 * time.Second
 
-// source makes migrations from pairs of up and down, versions from 1.
+// source makes migrations from pairs of an up text and a down text. The first version is 1.
 func source(pairs ...string) fstest.MapFS {
 	files := fstest.MapFS{}
 	for i := 0; i < len(pairs); i += 2 {
@@ -130,7 +130,7 @@ func TestEmbeddedMigrationsGoUpDownAndUp(t *testing.T) {
 	require.Empty(t, tables(t, conn))
 	var leftovers int
 	require.NoError(t, conn.QueryRow(t.Context(), `SELECT count(*) FROM pg_proc WHERE pronamespace = 'belfry'::regnamespace`).Scan(&leftovers))
-	require.Zero(t, leftovers, "functions survive going down")
+	require.Zero(t, leftovers, "functions are left after going down")
 
 	require.NoError(t, m.Up(t.Context()))
 	require.Equal(t, made, tables(t, conn))
@@ -159,7 +159,7 @@ func TestStatusPlanAndCheckChangeNothing(t *testing.T) {
 	require.ErrorContains(t, err, "belfry migrate up")
 	var schema bool
 	require.NoError(t, conn.QueryRow(t.Context(), `SELECT to_regnamespace('belfry') IS NOT NULL`).Scan(&schema))
-	require.False(t, schema, "looking must not create the schema")
+	require.False(t, schema, "Status and Check must not create the schema")
 
 	single := fstest.MapFS{"000001_step_1.up.sql": three()["000001_step_1.up.sql"]}
 	require.NoError(t, migrator(dsn, single).Up(t.Context()))
@@ -224,8 +224,7 @@ func TestForceRefusesUnknownVersions(t *testing.T) {
 	requireAt(t, m, 0)
 }
 
-// newRole makes a role of the test's own and returns its quoted name and a DSN
-// that works as that role.
+// newRole makes a role for the test, and returns its quoted name and a DSN that works as that role.
 func newRole(t *testing.T, dsn string, conn *pgx.Conn) (quoted, roleDSN string) {
 	t.Helper()
 	role := "role_of_" + conn.Config().Database
@@ -269,7 +268,7 @@ func TestRequestTimeoutsOfTheDatabaseDoNotApply(t *testing.T) {
 	require.NoError(t, migrator(dsn, source("SELECT pg_sleep(0.1)", "SELECT 1")).Up(t.Context()))
 }
 
-// Not parallel: it counts goroutines, and the parallel tests wait meanwhile.
+// This test is not parallel, because it counts goroutines. The parallel tests wait until it has ended.
 func TestNothingIsLeftBehind(t *testing.T) {
 	// The garbage collector would close forgotten connections.
 	defer debug.SetGCPercent(debug.SetGCPercent(-1))
@@ -289,7 +288,7 @@ func TestNothingIsLeftBehind(t *testing.T) {
 	ended, cancel := context.WithCancel(t.Context())
 	cancel()
 	require.ErrorIs(t, m.Up(ended), context.Canceled)
-	// A role that may not write the record fails between golang-migrate's calls.
+	// The trigger makes the write of the record fail, between two calls of golang-migrate.
 	exec(t, conn, "CREATE FUNCTION refuse() RETURNS trigger LANGUAGE plpgsql AS 'BEGIN RAISE EXCEPTION ''no''; END'; "+
 		"CREATE TRIGGER refuse BEFORE INSERT ON belfry.schema_migrations FOR EACH ROW EXECUTE FUNCTION refuse()")
 	require.ErrorContains(t, m.Up(t.Context()), "recording version 1")

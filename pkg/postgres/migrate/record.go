@@ -18,8 +18,8 @@ import (
 // exists and cannot be checked against it.
 const (
 	hasRecord = `SELECT to_regclass('belfry.schema_migrations') IS NOT NULL`
-	// readRecord also compares the marker of the schema with that of the binary. One statement does both, because another
-	// instance may commit the baseline at any time.
+	// readRecord also compares the marker of the schema with the marker of the binary. One statement reads the record and the
+	// marker, because another instance may commit the baseline at any time.
 	readRecord = `SELECT version, dirty, previous, coalesce(obj_description(to_regprocedure('belfry.baseline()'), 'pg_proc') = $1, false)
   FROM belfry.schema_migrations`
 	clearRecord = `DELETE FROM belfry.schema_migrations`
@@ -27,7 +27,7 @@ const (
 	// cleanRecord runs as the last statement of every migration.
 	cleanRecord = `UPDATE belfry.schema_migrations SET dirty = false, previous = NULL`
 
-	// foreignOwner is a role that owns a table of the schema and whose rights this role does not have.
+	// foreignOwner finds a role that owns a table of the schema and whose rights the current role does not have.
 	foreignOwner = `
 SELECT quote_ident(current_user), quote_ident(pg_get_userbyid(relowner)) FROM pg_class
  WHERE relnamespace = to_regnamespace('belfry') AND relkind IN ('r', 'p') AND NOT pg_has_role(relowner, 'USAGE') LIMIT 1`
@@ -38,8 +38,8 @@ SELECT quote_ident(current_user), quote_ident(pg_get_userbyid(relowner)) FROM pg
 	version bigint NOT NULL PRIMARY KEY, dirty boolean NOT NULL, previous bigint)`
 )
 
-// baselineMarker returns the comment that the baseline gives to the function
-// belfry.baseline: a digest of its own text.
+// baselineMarker returns the comment that the baseline gives to the function belfry.baseline: a digest of the text of the
+// baseline.
 var baselineMarker = sync.OnceValue(func() string {
 	text, err := fs.ReadFile(sql.Migrations, "migrations/000001_baseline.up.sql")
 	found := markerComment.FindSubmatch(text)
@@ -133,7 +133,8 @@ func (s *session) write(ctx context.Context, r record) error {
 	return nil
 }
 
-// checkOwner returns a postgres.Problem if a table of the schema belongs to another role: only its owner may change it.
+// checkOwner returns a postgres.Problem if a table of the schema belongs to another role, because only the owner of a table may
+// change it.
 func (s *session) checkOwner(ctx context.Context) error {
 	var role, owner string
 	err := s.conn.QueryRow(ctx, foreignOwner).Scan(&role, &owner)
@@ -147,9 +148,8 @@ func (s *session) checkOwner(ctx context.Context) error {
 		role, owner))
 }
 
-// prepare creates the schema and the record if they are missing. It looks for the
-// schema first, because CREATE SCHEMA IF NOT EXISTS needs the right to create one
-// even if it exists.
+// prepare creates the schema and the record if they are missing. It looks for the schema first, because CREATE SCHEMA IF NOT
+// EXISTS needs the right to create a schema even if the schema exists.
 func (s *session) prepare(ctx context.Context) error {
 	var exists bool
 	err := s.conn.QueryRow(ctx, hasSchema).Scan(&exists)

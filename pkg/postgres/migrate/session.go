@@ -16,8 +16,8 @@ import (
 )
 
 const (
-	// lockKey is the advisory lock of a run: "belfry" and a number. Advisory
-	// locks belong to one database, so two databases do not meet.
+	// lockKey is the key of the advisory lock of a run: the text "belfry" and a number. Advisory locks belong to one database, so
+	// runs in two databases do not wait for each other.
 	lockKey int64 = 0x62656c66727901
 
 	// cleanupTimeout bounds the clean-up after ctx has ended.
@@ -28,8 +28,8 @@ const (
 
 	tryLock = `SELECT pg_try_advisory_lock($1)`
 	unlock  = `SELECT pg_advisory_unlock($1)`
-	// lockHolder finds the session with the lock. A role that may not create tables in the schema, or not the
-	// schema before it exists, cannot be migrating.
+	// lockHolder finds the session with the lock. A role cannot be migrating if it may not create tables in the schema. Before the
+	// schema exists, a role cannot be migrating if it may not create the schema.
 	lockHolder = `
 SELECT coalesce(l.pid, 0), coalesce(a.usename, ''), coalesce(a.application_name, ''), coalesce(host(a.client_addr), ''),
        l.pid IS NULL OR NOT coalesce(has_schema_privilege(a.usesysid, to_regnamespace('belfry'), 'CREATE'),
@@ -39,7 +39,7 @@ SELECT coalesce(l.pid, 0), coalesce(a.usename, ''), coalesce(a.application_name,
   LEFT JOIN pg_stat_activity a ON a.pid = l.pid
  WHERE l.locktype = 'advisory' AND l.granted AND l.objsubid = 1
    AND l.classid::bigint = $1::bigint >> 32 AND l.objid::bigint = $1::bigint & 4294967295`
-	// oldestUser is the session with the oldest transaction that uses a table of the schema.
+	// oldestUser finds the session with the oldest transaction that uses a table of the schema.
 	oldestUser = `
 SELECT format('%s, pid %s, application %L', c.relname, l.pid, a.application_name)
   FROM pg_locks l
@@ -58,9 +58,9 @@ type session struct {
 	log      *zap.Logger
 }
 
-// runPatiently runs the statements of text in one transaction. A try that waits longer than
-// lock_timeout for a table is rolled back, so that the users of the table go on, and repeated after a
-// random pause. It returns the error of the last try.
+// runPatiently runs the statements of text in one transaction. If a try waits longer than lock_timeout for a table, Postgres
+// rolls it back, so that the users of the table can continue. runPatiently repeats the try after a random pause. It returns the
+// error of the last try.
 func (s *session) runPatiently(ctx context.Context, text string) error {
 	for started := time.Now(); ; {
 		err := s.conn.PgConn().Exec(ctx, text).Close()
@@ -68,7 +68,7 @@ func (s *session) runPatiently(ctx context.Context, text string) error {
 			return err
 		}
 		pause := maxLockDelay/2 + rand.N(maxLockDelay)
-		var user string // empty when the session has ended since
+		var user string // empty if that session has ended
 		_ = s.conn.QueryRow(ctx, oldestUser).Scan(&user)
 		s.log.Info("the migration waits for a table that another session uses", zap.String("oldest_user", user),
 			zap.Duration("next_try_in", pause), zap.Duration("giving_up_after", s.patience))
@@ -83,7 +83,7 @@ func (s *session) runPatiently(ctx context.Context, text string) error {
 // open connects, within Config.ConnectTimeout.
 func (m *Migrator) open(ctx context.Context, cc *pgx.ConnConfig) (*pgx.Conn, error) {
 	if m.cfg.ConnectTimeout > 0 {
-		cc.ConnectTimeout = 0 // that of the URL is for each address
+		cc.ConnectTimeout = 0 // the limit of the URL is for each address
 		var cancel context.CancelFunc
 		ctx, cancel = context.WithTimeout(ctx, m.cfg.ConnectTimeout)
 		defer cancel()
@@ -104,8 +104,8 @@ func (m *Migrator) connect(ctx context.Context) (*session, error) {
 		cc.RuntimeParams["application_name"] = "belfry migrate"
 	}
 	cc.DefaultQueryExecMode = pgx.QueryExecModeExec
-	// When ctx ends, cancel on the server and wait for its answer, instead of
-	// closing the connection. The answer says that the migration was rolled back.
+	// When ctx ends, this handler cancels the statement on the server and waits for the answer, instead of closing the connection.
+	// The answer says that the migration was rolled back.
 	cc.BuildContextWatcherHandler = func(pc *pgconn.PgConn) ctxwatch.Handler {
 		return &pgconn.CancelRequestContextWatcherHandler{Conn: pc, DeadlineDelay: cleanupTimeout}
 	}
@@ -114,7 +114,7 @@ func (m *Migrator) connect(ctx context.Context) (*session, error) {
 		return nil, err
 	}
 	if err := postgres.CheckVersion(conn); err != nil {
-		_ = conn.Close(ctx) // nothing was done over it
+		_ = conn.Close(ctx) // the connection was not used
 		return nil, err
 	}
 	s := &session{conn: conn, patience: m.cfg.LockTimeout, log: m.log}
@@ -123,7 +123,7 @@ func (m *Migrator) connect(ctx context.Context) (*session, error) {
 		s.close(ctx)
 		return nil, fmt.Errorf("preparing the connection: %w", err)
 	}
-	// The statement_timeout of a role or a database is meant for requests.
+	// The statement_timeout of a role or a database is meant for requests and not for migrations.
 	settings := fmt.Sprintf("SET statement_timeout = 0; SET client_min_messages = warning; SET lock_timeout = %d",
 		m.cfg.StatementLockTimeout.Milliseconds())
 	if err := conn.PgConn().Exec(ctx, settings).Close(); err != nil {
@@ -133,16 +133,15 @@ func (m *Migrator) connect(ctx context.Context) (*session, error) {
 	return s, nil
 }
 
-// close ends the session. Its error has no consequence.
+// close ends the session. It ignores the error, which has no consequence.
 func (s *session) close(ctx context.Context) {
 	cleanup, cancel := context.WithTimeout(context.WithoutCancel(ctx), cleanupTimeout)
 	defer cancel()
 	_ = s.conn.Close(cleanup)
 }
 
-// lock waits for the advisory lock, for timeout at most, or until ctx ends. It
-// polls and does not wait inside Postgres. So the wait holds no snapshot, and the
-// log names the holder.
+// lock waits for the advisory lock, for timeout at most, or until ctx ends. It tries the lock repeatedly and does not wait inside
+// Postgres. So it holds no snapshot while it waits, and it can log the holder.
 func (s *session) lock(ctx context.Context, timeout time.Duration, log *zap.Logger) error {
 	delay := firstLockDelay
 	for started := time.Now(); ; delay = min(delay*2, maxLockDelay) {
@@ -178,8 +177,7 @@ func (s *session) lock(ctx context.Context, timeout time.Duration, log *zap.Logg
 	}
 }
 
-// unlock releases the lock at once. The end of the connection would do it a
-// moment later.
+// unlock releases the lock at once. Otherwise the end of the connection would release it a moment later.
 func (s *session) unlock(ctx context.Context) {
 	cleanup, cancel := context.WithTimeout(context.WithoutCancel(ctx), cleanupTimeout)
 	defer cancel()

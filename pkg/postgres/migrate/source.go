@@ -19,7 +19,7 @@ type Step struct {
 	Version uint
 	// Name is the middle part of the file name.
 	Name string
-	// SQL is the text of the file, several statements.
+	// SQL is the text of the file, which may have several statements.
 	SQL string
 }
 
@@ -147,7 +147,7 @@ func (v *versions) refusal(r record) error {
 		return r.dirtyError()
 	case !v.has(r.version):
 		return fmt.Errorf("the schema is at version %d, which this binary does not know although it knows version %d: "+
-			"it was migrated by a binary from another line of development; use that one", r.version, v.latest())
+			"it was migrated by a binary from another line of development; use that binary", r.version, v.latest())
 	default:
 		return nil
 	}

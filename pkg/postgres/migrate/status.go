@@ -9,8 +9,7 @@ import (
 type Status struct {
 	// Version is the version in the record; 0 means that there is no schema yet.
 	Version uint
-	// Dirty means that the migration to Version failed, or is running right now
-	// if Migrating is set.
+	// Dirty means that the migration to Version failed. If Migrating is set, the migration is still running.
 	Dirty bool
 	// Migrating is the session that is migrating right now, or nil.
 	Migrating *Holder
@@ -40,7 +39,7 @@ func (m *Migrator) Status(ctx context.Context) (Status, error) {
 	}
 	switch refused := v.refusal(r); {
 	case refused == nil && len(status.Pending) == 0:
-		// The holder of the lock, if any, will find nothing to do.
+		// If an instance holds the lock, it will find nothing to migrate.
 	case holder != nil:
 		status.Problem = &LockedError{Holder: holder}
 	case refused != nil:
@@ -51,9 +50,8 @@ func (m *Migrator) Status(ctx context.Context) (Status, error) {
 	return status, nil
 }
 
-// Plan returns the steps that Up would run now, none if the schema is up to date.
-// It changes nothing, and fails where Up would refuse or wait: UnreleasedError,
-// DirtyError, NewerError, LockedError. A stranger with the lock is not noticed.
+// Plan returns the steps that Up would run now. It returns no steps if the schema is up to date. It changes nothing. It fails if
+// Up would refuse or wait: UnreleasedError, DirtyError, NewerError, LockedError. It does not notice a stranger with the lock.
 func (m *Migrator) Plan(ctx context.Context) ([]Step, error) {
 	status, err := m.Status(ctx)
 	if err != nil {
@@ -66,9 +64,8 @@ func (m *Migrator) Plan(ctx context.Context) ([]Step, error) {
 	return status.Pending, nil
 }
 
-// Check returns nil if this binary can work with the schema. Otherwise it returns
-// UnreleasedError, DirtyError, NewerError, OlderError, LockedError. It changes nothing and does
-// not wait.
+// Check returns nil if this binary can work with the schema. Otherwise it returns UnreleasedError, DirtyError, NewerError,
+// OlderError or LockedError. It changes nothing and does not wait.
 func (m *Migrator) Check(ctx context.Context) error {
 	status, err := m.Status(ctx)
 	if err != nil {
@@ -77,10 +74,9 @@ func (m *Migrator) Check(ctx context.Context) error {
 	return status.Problem
 }
 
-// readState returns the record and the holder of the lock, without taking the lock. A
-// running migration has a dirty record too, and only the holder of the lock tells
-// it from a failed one. A migration may begin or end between the two queries, so
-// they are repeated until two rounds agree.
+// readState returns the record and the holder of the lock, without taking the lock. A running migration has a dirty record too.
+// Only the holder of the lock distinguishes it from a failed migration. A migration may begin or end between the two queries, so
+// readState repeats them until two rounds agree.
 func (m *Migrator) readState(ctx context.Context) (record, *Holder, error) {
 	s, err := m.connect(ctx)
 	if err != nil {

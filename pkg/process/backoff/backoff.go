@@ -1,9 +1,8 @@
 // Package backoff computes and waits out the delays between attempts.
 //
-// A Policy gives a constant delay for the first attempts and an exponentially growing delay after
-// them, up to a maximum. Jitter keeps many waiters from retrying at the same time. Randomness is an
-// argument, so Delay is pure. Counters apply a Policy to each of many keys. Sleep is the only function of
-// the package that reads a clock.
+// A Policy gives a constant delay for the first attempts and an exponentially growing delay after them, up to a maximum. Jitter
+// keeps many waiters from retrying at the same time. The caller passes the random number, so Delay is a pure function. Counters
+// apply a Policy to each of many keys. Only Sleep reads a clock.
 package backoff
 
 import (
@@ -28,12 +27,11 @@ type Policy struct {
 	Jitter float64
 }
 
-// defaultJitter is the Jitter of a policy that names none.
+// defaultJitter is the Jitter of a policy whose Jitter is 0.
 const defaultJitter = 0.1
 
-// Delay returns the delay after the given number of attempts without success, from
-// 1. random is in [0, 1) and shortens the delay by at most Jitter. It never
-// lengthens the delay, so Max always holds.
+// Delay returns the delay after the given number of failed attempts, which is at least 1. random is in [0, 1) and shortens the
+// delay by at most the share Jitter. So the delay never exceeds Max.
 func (p Policy) Delay(attempts int, random float64) time.Duration {
 	jitter := p.Jitter
 	if jitter == 0 {
@@ -44,8 +42,8 @@ func (p Policy) Delay(attempts int, random float64) time.Duration {
 	return time.Duration(delay * (1 - jitter*random))
 }
 
-// Sleep blocks for d and returns nil. If ctx ends first, it returns ctx.Err() at
-// once. If d is not positive, it does not block and returns ctx.Err().
+// Sleep blocks for d and returns nil. If ctx ends first, it returns ctx.Err() at once. If d is not positive, Sleep does not block
+// and returns ctx.Err().
 func Sleep(ctx context.Context, d time.Duration) error {
 	if d <= 0 {
 		return ctx.Err()
@@ -60,8 +58,8 @@ func Sleep(ctx context.Context, d time.Duration) error {
 	}
 }
 
-// Counters count, for each key, the attempts without success in a row, and decide when the next attempt of
-// a key is. All callers of a key share that instant. Counters may be used by several goroutines.
+// Counters count the consecutive failed attempts of each key, and compute when the next attempt of a key is due. All callers of a
+// key get the same instant. Several goroutines may use Counters.
 type Counters[K comparable] struct {
 	mu sync.Mutex
 	m  map[K]*counter
@@ -70,10 +68,9 @@ type Counters[K comparable] struct {
 type counter struct {
 	failed int
 	used   time.Time
-	// at is the instant of the next attempt. An instant in the past means that the next one is not
-	// decided yet.
+	// at is when the next attempt is due. If it is in the past, Next computes a new instant.
 	at time.Time
-	// counted is the latest instant whose attempts were counted.
+	// counted is the instant of the latest failure that Fail counted.
 	counted time.Time
 }
 
@@ -87,8 +84,9 @@ func (b *Counters[K]) Reset(key K) {
 	delete(b.m, key)
 }
 
-// Next returns when the next attempt of a key is. Callers that ask before that instant get the same, so a
-// key costs one attempt and not one for each caller. random is in [0, 1), as for Policy.Delay.
+// Next returns when the next attempt of a key is due. Until that instant every call for the key returns the same result. So the
+// attempts of all callers are due at the same time, and Fail counts them as one attempt. random is in [0, 1), as for
+// Policy.Delay.
 func (b *Counters[K]) Next(key K, now time.Time, policy Policy, random float64) time.Time {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -100,8 +98,8 @@ func (b *Counters[K]) Next(key K, now time.Time, policy Policy, random float64) 
 	return state.at
 }
 
-// Fail counts the attempts at the instant at as one failure. The first caller for an instant runs first,
-// before any other caller continues.
+// Fail counts all attempts at the instant at as one failure. The first call for an instant calls first. The other calls wait
+// until first has returned.
 func (b *Counters[K]) Fail(key K, at, now time.Time, first func()) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -123,7 +121,7 @@ func (b *Counters[K]) stateLocked(key K) *counter {
 	return state
 }
 
-// Forget drops the keys that were not used since then.
+// Forget drops the keys that nobody has used since the given time.
 func (b *Counters[K]) Forget(since time.Time) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -134,7 +132,7 @@ func (b *Counters[K]) Forget(since time.Time) {
 	}
 }
 
-// Failed returns the number of failures in a row, for each key that has any.
+// Failed returns the number of consecutive failures of each key that has failures.
 func (b *Counters[K]) Failed() map[K]int {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -147,18 +145,16 @@ func (b *Counters[K]) Failed() map[K]int {
 	return out
 }
 
-// Pace limits how often something happens: Burst times at once, and then once in each Interval. It is
-// not safe for concurrent use.
+// Pace limits how often an action runs: Burst times at once, and then once in each Interval. It is not safe for concurrent use.
 type Pace struct {
 	Interval time.Duration
 	Burst    int
 
-	// full is when Burst times are possible again.
+	// full is when the action can run Burst times at once again.
 	full time.Time
 }
 
-// Next returns the earliest instant at which it may happen once more, which is not before now. It
-// counts it as done.
+// Next returns when the action may run next, and counts this run. The result is never before now.
 func (p *Pace) Next(now time.Time) time.Time {
 	if p.full.Before(now) {
 		p.full = now
@@ -170,5 +166,5 @@ func (p *Pace) Next(now time.Time) time.Time {
 	return now
 }
 
-// Refund takes back one that Next counted.
+// Refund takes back a run that Next counted.
 func (p *Pace) Refund() { p.full = p.full.Add(-p.Interval) }

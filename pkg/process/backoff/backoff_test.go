@@ -21,18 +21,18 @@ func TestDelayGrowsAfterTheThresholdUpToMax(t *testing.T) {
 	require.Equal(t, policy.Max, policy.Delay(1<<30, 0), "many attempts do not overflow the delay")
 }
 
-func TestPaceAllowsABurstAndThenOneEachInterval(t *testing.T) {
+func TestPaceAllowsABurstAndThenOneRunEachInterval(t *testing.T) {
 	t.Parallel()
 	began := time.Now()
 	p := backoff.Pace{Interval: time.Second, Burst: 3}
 	next := func(at time.Duration) time.Duration { return p.Next(began.Add(at)).Sub(began) }
 	require.Equal(t, []time.Duration{0, 0, 0, time.Second, 2 * time.Second}, []time.Duration{next(0), next(0), next(0), next(0), next(0)})
 	require.Equal(t, 3*time.Second, next(2*time.Second))
-	require.Equal(t, 5*time.Second, next(5*time.Second), "one each interval")
+	require.Equal(t, 5*time.Second, next(5*time.Second), "one run in each interval")
 	p.Refund()
 	require.Equal(t, 5*time.Second, next(5*time.Second))
 	require.Equal(t, []time.Duration{time.Hour, time.Hour, time.Hour, time.Hour + time.Second},
-		[]time.Duration{next(time.Hour), next(time.Hour), next(time.Hour), next(time.Hour)}, "a pause allows no more than a burst")
+		[]time.Duration{next(time.Hour), next(time.Hour), next(time.Hour), next(time.Hour)}, "a long pause allows one burst and no more")
 }
 
 func TestJitterOnlyShortensTheDelay(t *testing.T) {

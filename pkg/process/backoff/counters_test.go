@@ -16,7 +16,7 @@ func TestCallersOfAKeyShareItsNextAttempt(t *testing.T) {
 	counters := backoff.NewCounters[string]()
 	next := counters.Next("a", now, policy, 0)
 	require.Equal(t, now.Add(2*time.Second), next)
-	require.Equal(t, next, counters.Next("a", now.Add(time.Second), policy, 0.9), "it is decided already")
+	require.Equal(t, next, counters.Next("a", now.Add(time.Second), policy, 0.9), "the next attempt is computed already")
 	firsts := 0
 	for range 3 {
 		counters.Fail("a", next, next, func() { firsts++ })

@@ -1,13 +1,10 @@
-// Package events carries what happens in one package to the packages that must react. A package
-// publishes on the Bus after its commit; the Bus calls every Handler at once, in the order in
-// which the handlers subscribed.
+// Package events carries what happens in one package to the packages that must react. A package publishes on the Bus after its
+// commit. The Bus then calls every Handler, in the order in which the handlers subscribed.
 //
-// An event is a hint and the tables are the truth: a handler that misses one looks again at its
-// next fallback. An event says where it comes from, because what happened here is forwarded to the
-// other instances and what happened there is not.
+// An event is a hint, and the tables are the truth. A handler that misses an event looks at the tables again when its fallback
+// timer fires. Each event has an Origin, because an instance notifies the others only of its own events.
 //
-// The package promises nothing about time: a handler runs on the publisher's goroutine, so it must
-// not block and must not call the database.
+// A handler runs on the goroutine of the publisher. So it must not block and must not call the database.
 package events
 
 import (
@@ -23,33 +20,32 @@ type Origin uint8
 // The origins.
 const (
 	Here Origin = iota // this instance
-	Peer               // another instance, or a doubt about what other instances did
-	SQL                // a consumer or producer in a SQL session; every instance hears it
+	Peer               // another instance, or a resync because a notification may be missing
+	SQL                // a consumer or producer in a SQL session, whose notification reaches every instance
 )
 
-// Handler reacts to events. Several goroutines may call its methods at once, and no method may
-// block. Embed Nop to implement only some of them.
+// Handler reacts to events. Several goroutines may call its methods at once, and no method may block. Embed Nop to implement only
+// some of the methods.
 type Handler interface {
-	// OnReady is called when partitions became poppable for groups, or will be in a while.
+	// OnReady is called when partitions became poppable for groups, or will become poppable at a known time.
 	OnReady(ready []queue.Ready, from Origin)
-	// OnCreated is called when a partition was created. An empty partition stands for the queue;
-	// both are empty when a peer did not say which.
+	// OnCreated is called when a partition was created, or when a queue was created, with an empty partition. Both names are empty
+	// if a peer did not say what was created.
 	OnCreated(queueName, partition string, from Origin)
-	// OnPartitionsCreated is called when this instance has created n partitions of a queue.
+	// OnPartitionsCreated is called after this instance has created n partitions of a queue.
 	OnPartitionsCreated(queueName string, n int)
-	// OnGroupCreated is called when this instance has created a consumer group, or made it consume one more partition. An
-	// empty partition stands for the queue.
+	// OnGroupCreated is called when this instance has created a consumer group, or made it consume one more partition. partition
+	// is empty if the group consumes the whole queue.
 	OnGroupCreated(queueName, partition, group string)
-	// OnResync is called when something may have become poppable and it is unknown which partition:
-	// every waiter looks again, and no partition is known to be empty any more.
+	// OnResync is called when something may have become poppable in an unknown partition. Every waiter probes again, and no
+	// partition counts as empty any more.
 	OnResync(reason string, from Origin)
-	// OnLeaseChanged is called when a message that the lease covers was deleted, so that what is
-	// remembered of the delivery no longer holds.
+	// OnLeaseChanged is called when a message under the lease was deleted. What an instance remembers of the delivery is then out
+	// of date.
 	OnLeaseChanged(lease queue.ID)
 	// OnSQLWaiter is called when a SQL session waits in belfry.await.
 	OnSQLWaiter(w queue.SQLWaiter)
-	// OnListening is called each time LISTEN comes into force: notifications sent before were not
-	// heard.
+	// OnListening is called each time LISTEN takes effect. Earlier notifications did not reach this instance.
 	OnListening()
 	// OnInbox is called when rows may have been committed to belfry.inbox.
 	OnInbox()
@@ -95,8 +91,8 @@ func (Nop) OnRevocation() {}
 // OnSetting does nothing.
 func (Nop) OnSetting() {}
 
-// Bus passes events to its handlers. The zero value is ready to use. All Subscribe calls must
-// happen before the first event; after that a Bus is safe for concurrent use.
+// Bus passes events to its handlers. The zero value is ready to use. All Subscribe calls must happen before the first event.
+// Afterwards a Bus is safe for concurrent use.
 type Bus struct {
 	handlers []Handler
 }
@@ -118,7 +114,7 @@ func (b *Bus) Ready(ready []queue.Ready, from Origin) {
 	b.each(func(h Handler) { h.OnReady(ready, from) })
 }
 
-// Created publishes that a partition was created, or a queue when partition is empty.
+// Created publishes that a partition was created, or that a queue was created, if partition is empty.
 func (b *Bus) Created(queueName, partition string, from Origin) {
 	b.each(func(h Handler) { h.OnCreated(queueName, partition, from) })
 }
@@ -133,7 +129,7 @@ func (b *Bus) GroupCreated(queueName, partition, group string) {
 	b.each(func(h Handler) { h.OnGroupCreated(queueName, partition, group) })
 }
 
-// Resync publishes that every waiter must look; reason is for the log.
+// Resync publishes that every waiter must probe again. reason is for the log.
 func (b *Bus) Resync(reason string, from Origin) {
 	b.each(func(h Handler) { h.OnResync(reason, from) })
 }
@@ -148,7 +144,7 @@ func (b *Bus) SQLWaiter(w queue.SQLWaiter) {
 	b.each(func(h Handler) { h.OnSQLWaiter(w) })
 }
 
-// Listening publishes that LISTEN came into force.
+// Listening publishes that LISTEN took effect.
 func (b *Bus) Listening() {
 	b.each(func(h Handler) { h.OnListening() })
 }
@@ -171,12 +167,12 @@ func (b *Bus) Setting() {
 const (
 	// rereadInterval is the least time between two reads.
 	rereadInterval = 100 * time.Millisecond
-	// retryInterval is the time until a read that failed is tried again.
+	// retryInterval is the time until a failed read is repeated.
 	retryInterval = time.Second
 )
 
-// Signal wakes one goroutine: it has an element after Set, until the goroutine receives. Several calls of Set before that
-// wake it once. It is safe for concurrent use.
+// Signal wakes the goroutine that receives from it. Several calls of Set before the goroutine receives wake it once. It is safe
+// for concurrent use.
 type Signal chan struct{}
 
 // NewSignal returns a Signal that is not set.
@@ -186,12 +182,13 @@ func NewSignal() Signal { return make(Signal, 1) }
 func (s Signal) Set() {
 	select {
 	case s <- struct{}{}:
-	default: // the receiver has not seen the last one yet, which covers this one
+	default: // the signal is set already
 	}
 }
 
-// Reread calls read each time the signal is set, until ctx ends. It waits 100 ms between two reads, because every role of the
-// database can notify. If a read fails, Reread calls failed, and reads again after a second. It returns nil.
+// Reread calls read each time the signal is set, until ctx ends. Reread waits at least 100 ms between two reads, because every
+// role of the database can send notifications. If a read fails, Reread calls failed, and reads again after a second. It returns
+// nil.
 func (s Signal) Reread(ctx context.Context, read func(context.Context) error, failed func(error)) error {
 	for {
 		select {

@@ -29,7 +29,7 @@ func (r recorder) OnInbox()                                { r.note("inbox") }
 func (r recorder) OnRevocation()                           { r.note("revocation") }
 func (r recorder) OnSetting()                              { r.note("setting") }
 
-// Every handler gets every event before the publisher goes on, in the order of subscription.
+// Every handler gets every event before the publisher continues. Handlers are called in the order of subscription.
 func TestEveryHandlerGetsEveryEventInOrder(t *testing.T) {
 	t.Parallel()
 	var got []string

@@ -1,14 +1,14 @@
-// Package heap is a binary heap whose elements know their place, so that one moves or leaves without a search.
-// It is container/heap without the five methods that each of its users needs.
+// Package heap is a binary heap. Each element stores its index, so the heap moves or removes an element without a search. A user
+// of container/heap has to write a type with five methods. A user of this package writes two methods.
 //
 // The package is pure memory and imports no other package of Belfry. A Heap is not safe for concurrent use.
 package heap
 
 // Element is an element of a Heap.
 type Element[E any] interface {
-	// Before reports whether the element comes before the other one.
+	// Before reports whether the element comes before other.
 	Before(other E) bool
-	// Place returns the variable in which the heap keeps the place of the element. It is 0 while the element is
+	// Place returns the variable in which the heap stores the index of the element plus 1. The variable is 0 while the element is
 	// not in the heap.
 	Place() *int
 }
@@ -16,7 +16,8 @@ type Element[E any] interface {
 // Heap has its first element at the index 0. The zero value is empty.
 type Heap[E Element[E]] []E
 
-// Put adds e, or moves it to its place if it is in the heap. It must be called after a change of the order of e.
+// Put adds e to the heap. If e is in the heap already, Put moves it to its new index. Call Put after each change of e that
+// affects Before.
 func (h *Heap[E]) Put(e E) {
 	place := e.Place()
 	if *place == 0 {

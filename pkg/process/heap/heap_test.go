@@ -15,7 +15,7 @@ type element struct{ rank, place int }
 func (e *element) Before(other *element) bool { return e.rank < other.rank }
 func (e *element) Place() *int                { return &e.place }
 
-// Whatever is put, moved and removed, the first element has the lowest rank, and each element knows its place.
+// After any sequence of Put and Remove, the first element has the lowest rank, and each element stores its index plus 1.
 func TestTheFirstElementIsBeforeAllOthers(t *testing.T) {
 	t.Parallel()
 	rapid.Check(t, func(t *rapid.T) {

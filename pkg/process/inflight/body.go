@@ -8,46 +8,48 @@ import (
 )
 
 const (
-	// bodyRate is the slowest rate of a body that keeps its place when others need the memory, in bytes per second.
+	// bodyRate is a rate in bytes per second. A body that arrives more slowly than bodyRate can lose its memory to other bodies.
 	bodyRate = 512 << 10
-	// bodyGrace is how long a body may be behind that rate.
+	// bodyGrace is how long a body may be behind bodyRate before it is slow.
 	bodyGrace = time.Second
-	// reservedPart is the part of the memory of bodies that one caller with several bodies cannot take.
+	// reservedPart: a caller with several bodies leaves 1/reservedPart of the memory of bodies to other callers.
 	reservedPart = 8
 )
 
 // bodies divides the memory of bodies among callers.
 //
-// A body may take memory while some is left. A caller with several bodies leaves an eighth of the memory to other
-// callers, even if there are none. If no memory is left, a body that still arrives loses its place:
+// A body may take memory while some is left. A caller with several bodies leaves an eighth of the memory to other callers, even
+// if there are no other callers. If no memory is left, one body that still arrives loses its memory:
 //
-//  1. A slow one, of any caller: it has been behind bodyRate for longer than bodyGrace. What it sent faster before
-//     does not count.
-//  2. With n callers, a share is 1/n of the memory. If the body stays within the share of its caller, it is
-//     one of the caller that has the most and more than its share.
+//  1. A slow body of any caller, if there is a slow body. A body is slow when it has been behind bodyRate for longer than
+//     bodyGrace. A body whose first bytes arrived fast also becomes slow after bodyGrace.
+//  2. Otherwise a body of the caller with the most memory. This caller must have more than its share, and the caller that needs
+//     memory must stay within its own share. With n callers, a share is 1/n of the memory.
 //
-// Every other body is refused. A body that has arrived keeps its memory until its request ends.
+// If no body can lose its memory, the body that needs memory is refused. A body that has arrived keeps its memory until its
+// request ends.
 type bodies struct {
 	mu  sync.Mutex
 	all pool
-	// callers have memory.
+	// callers has the pools of all callers that have memory. most has the pools with arriving bodies, and the pool with the most
+	// memory is first.
 	callers map[string]*pool
 	most    heap.Heap[*pool]
 }
 
-// The pools that count a body: of all bodies, and of its caller.
+// Each body counts in two pools: the pool of all bodies and the pool of its caller.
 const (
 	ofAll = iota
 	ofCaller
 	pools
 )
 
-// pool is a bounded part of the memory of bodies. bodies.mu guards it.
+// pool is a limited part of the memory of bodies. bodies.mu guards it.
 type pool struct {
 	limit, used int64
-	// arriving are the bodies that can lose their place.
+	// arriving are the bodies that can lose their memory.
 	arriving arriving
-	// rank is the place in bodies.most.
+	// rank is the position in bodies.most.
 	rank int
 }
 
@@ -61,12 +63,12 @@ type Body struct {
 	caller string
 	lose   func()
 
-	// bodies.mu guards these. memory is in both pools.
+	// bodies.mu guards the fields below. memory counts in both pools.
 	memory int64
 	pools  [pools]*pool
-	// place is the place in pool.arriving.
+	// place has the position of the body in pool.arriving of each pool.
 	place [pools]int
-	// slow is when the body is slow, unless more bytes arrive before.
+	// slow is when the body becomes slow if no more bytes arrive.
 	slow  time.Time
 	state bodyState
 }
@@ -80,9 +82,9 @@ const (
 	hasEnded
 )
 
-// Body begins the body of a caller. lose is called once if the body loses its place to another one, from another
-// goroutine. It must end a Read that waits for bytes, and it must not block. The memory of a body that has lost its
-// place is counted no more: the caller lets go of its bytes at once.
+// Body begins the body of a caller. If the body loses its memory to another body, lose is called once, on another goroutine. lose
+// must end a Read that waits for bytes, and must not block. The lost memory no longer counts, so the caller must free the bytes
+// at once.
 func (r *Reservation) Body(caller string, lose func()) *Body {
 	b := &Body{bodies: &r.budget.bodies, caller: caller, lose: lose, slow: time.Now().Add(bodyGrace)}
 	r.mu.Lock()
@@ -94,8 +96,8 @@ func (r *Reservation) Body(caller string, lose func()) *Body {
 	return b
 }
 
-// Take reserves the memory for n bytes that have arrived. It returns false if it is not left, or if the body has lost
-// its place. The body then has no memory, and takes nothing more.
+// Take reserves memory for n bytes that have arrived. It returns false if too little memory is left, or if the body has lost its
+// memory. Afterwards the body has no memory, and every further Take returns false.
 func (b *Body) Take(n int) bool {
 	all := b.bodies
 	all.mu.Lock()
@@ -133,7 +135,7 @@ func (b *Body) Take(n int) bool {
 			loser.lose()
 		}
 	}
-	all.callers[b.caller] = own // its last body may just have left
+	all.callers[b.caller] = own // leave has deleted the pool if the loop removed the last other body of the caller
 	b.memory += memory
 	for level, p := range b.pools {
 		p.used += memory
@@ -143,8 +145,8 @@ func (b *Body) Take(n int) bool {
 	return true
 }
 
-// aboveShare returns the body that loses its place so that the caller with the pool own can take more memory. It
-// returns nil if that caller would exceed its share, or if no caller has more than its share.
+// aboveShare returns the body that loses its memory so that the caller with the pool own can take more memory. It returns nil if
+// that caller would exceed its share, or if no caller has more than its share.
 func (all *bodies) aboveShare(own *pool, memory int64) *Body {
 	callers := len(all.callers)
 	if own.used == 0 {
@@ -157,7 +159,7 @@ func (all *bodies) aboveShare(own *pool, memory int64) *Body {
 	return all.most[0].arriving.Heap[0].Body
 }
 
-// rank moves a pool of a caller to its place in most.
+// rank updates the position of the pool of a caller in most. A pool without arriving bodies is not in most.
 func (all *bodies) rank(p *pool) {
 	if len(p.arriving.Heap) > 0 {
 		all.most.Put(p)
@@ -166,8 +168,8 @@ func (all *bodies) rank(p *pool) {
 	}
 }
 
-// Arrived keeps the memory until the end of the reservation: the body cannot lose its place any more. It returns false
-// if the body has lost it.
+// Arrived marks the body as complete, so that it keeps its memory until the reservation ends. It returns false if the body has
+// lost its memory.
 func (b *Body) Arrived() bool {
 	b.bodies.mu.Lock()
 	defer b.bodies.mu.Unlock()
@@ -178,14 +180,14 @@ func (b *Body) Arrived() bool {
 	return b.state == hasArrived
 }
 
-// Lost reports whether the body has lost its place.
+// Lost reports whether the body has lost its memory.
 func (b *Body) Lost() bool {
 	b.bodies.mu.Lock()
 	defer b.bodies.mu.Unlock()
 	return b.state == hasLost
 }
 
-// keep says that the body cannot lose its place any more.
+// keep removes the body from the bodies that can lose their memory.
 func (b *Body) keep() {
 	for level, p := range b.pools {
 		if p != nil {
@@ -197,7 +199,7 @@ func (b *Body) keep() {
 	}
 }
 
-// leave returns the memory.
+// leave releases the memory of the body.
 func (b *Body) leave() {
 	for _, p := range b.pools {
 		if p != nil {
@@ -218,7 +220,7 @@ func (b *Body) end() {
 	b.state = hasEnded
 }
 
-// arriving has bodies. The one that is slow first is first.
+// arriving orders bodies by the time when they become slow. The earliest is first.
 type arriving struct {
 	heap.Heap[arrival]
 }
@@ -235,7 +237,7 @@ func (a arrival) Before(other arrival) bool { return a.slow.Before(other.slow) }
 // Place implements heap.Element.
 func (a arrival) Place() *int { return &a.place[a.level] }
 
-// slow returns the first body if it is slow now.
+// slow returns the first body, or nil if that body is not slow.
 func (a *arriving) slow(now time.Time) *Body {
 	if len(a.Heap) == 0 || a.Heap[0].slow.After(now) {
 		return nil

@@ -1,11 +1,11 @@
-// Package inflight bounds the memory of the requests and answers that a server has in hand.
+// Package inflight bounds the memory of the requests and answers that a server processes.
 //
-// A body takes from the budget as its bytes arrive, and an answer as its messages or rows arrive from
-// the database. A body or an answer for which no memory is left is refused at once, so no request waits
-// for the memory of another one. A refused body is discarded, and the messages of a refused answer are given back. A body that
-// is slow, or of a caller with more than its share, loses its place to other bodies: see bodies.
-// Claims and pages of lists are told how much is left, so that few are refused. Bodies and answers have
-// half of the budget each, so that clients that do not read cannot stop pushes.
+// A body reserves memory as its bytes arrive. An answer reserves memory as its messages or rows arrive from the database. If too
+// little memory is left, the body or answer is refused at once, so no request waits for the memory of another request. The server
+// discards a refused body, and releases the leases of a refused answer. A slow body, or a body of a caller with more than its
+// share, loses its memory to other bodies: see bodies. Claims and pages of lists get the free memory as a limit, so that few
+// answers are refused. Bodies and answers have half of the budget each, so that clients that do not read their answers cannot
+// stop pushes.
 //
 // The context of a request carries its reservation to the packages that read for it: see With and From.
 package inflight
@@ -16,32 +16,33 @@ import (
 	"sync/atomic"
 )
 
-// The memory of a process for one byte of a body and of an answer, with garbage that is not collected
-// yet. Run test/bench/edge inflight to measure the first, and bigpop to measure the second.
+// BodyCopies is how many bytes of process memory one byte of a body needs, and AnswerCopies the same for an answer. Both include
+// garbage that is not collected yet. `test/bench/edge inflight` measures BodyCopies, and `test/bench/edge bigpop` measures
+// AnswerCopies.
 const (
 	BodyCopies   = 4
 	AnswerCopies = 3
 )
 
-// answersAtOnce is how many answers of AnswerBytesLeft fit into the memory that is left.
+// answersAtOnce is how many answers of the size AnswerBytesLeft fit into the free memory.
 const answersAtOnce = 2
 
 const (
-	// FreeAnswer is how many bytes an answer may have without a reservation, so that small answers are given
-	// when the budget is used up. Nothing larger is written at once without one.
+	// FreeAnswer is the size in bytes up to which an answer needs no reservation, so that small answers are possible when no
+	// memory is left. The server writes a piece of more than FreeAnswer bytes only with a reservation.
 	FreeAnswer = 64 << 10
 	// pageStart is how many bytes a page of a list reserves before it is read.
 	pageStart = 1 << 20
 )
 
-// Budget bounds bytes. Its methods may be called by any goroutine, and none blocks.
+// Budget limits the memory of requests and answers. Any goroutine may call its methods, and no method blocks.
 type Budget struct {
 	half, page int64
 	bodies     bodies
 	answers    atomic.Int64
 }
 
-// NewBudget returns a budget of some bytes of memory. A page of a list has at most page bytes, or one row.
+// NewBudget returns a budget of the given bytes of memory. A page of a list has at most page bytes, or one row that is larger.
 func NewBudget(bytes, page int64) *Budget {
 	return &Budget{half: bytes / 2, page: page, bodies: newBodies(bytes / 2)}
 }
@@ -56,8 +57,7 @@ func (b *Budget) Used() int64 {
 // Reservation returns a reservation without memory.
 func (b *Budget) Reservation() *Reservation { return &Reservation{budget: b} }
 
-// Reservation is the memory of one request and its answer. Its methods may be called by any
-// goroutine, and none blocks.
+// Reservation is the memory of one request and its answer. Any goroutine may call its methods, and no method blocks.
 type Reservation struct {
 	budget *Budget
 
@@ -72,14 +72,14 @@ type Reservation struct {
 // Another returns one more reservation of the same budget, without memory.
 func (r *Reservation) Another() *Reservation { return r.budget.Reservation() }
 
-// TakeAnswer reserves the memory for n bytes of the answer, and returns false if it is not left. An
-// answer of any size has room if there is no other answer.
+// TakeAnswer reserves memory for n bytes of the answer. It returns false if too little memory is left. An answer of any size fits
+// if no other answer has memory.
 func (r *Reservation) TakeAnswer(n int) bool {
 	return r.take(int64(n) * AnswerCopies)
 }
 
-// Read reserves the memory for n bytes that were read for the answer, and returns false if it is not left.
-// The first FreeAnswer bytes need none.
+// Read reserves memory for n bytes that were read for the answer. It returns false if too little memory is left. An answer of at
+// most FreeAnswer bytes needs no memory.
 func (r *Reservation) Read(n int) bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -88,7 +88,7 @@ func (r *Reservation) Read(n int) bool {
 	return r.read <= FreeAnswer || more <= 0 || r.takeLocked(more)
 }
 
-// StartPage reserves memory for the beginning of a page of a list, and returns false if none is left.
+// StartPage reserves memory for the beginning of a page of a list. It returns false if no memory is left.
 func (r *Reservation) StartPage() bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -104,16 +104,15 @@ func (r *Reservation) BytesRead() int64 {
 	return r.read
 }
 
-// PageBytesLeft returns how many more bytes should be read for a page of a list. The page leaves room for
-// other answers.
+// PageBytesLeft returns how many more bytes the caller should read for a page of a list. The limit leaves memory for other
+// answers.
 func (r *Reservation) PageBytesLeft() int64 {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	return min(r.budget.page, r.AnswerBytesLeft()+r.answer/AnswerCopies/answersAtOnce) - r.read
 }
 
-// Cover reserves the memory for an answer of n bytes in all, which exists already. It exceeds the budget if no memory
-// is left.
+// Cover reserves memory for an answer that exists already and has n bytes in total. It may exceed the budget.
 func (r *Reservation) Cover(n int) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -161,7 +160,7 @@ func (r *Reservation) ReturnAnswer(n int) {
 	}
 }
 
-// AnswerBytesLeft returns the largest answer that should be made now. It is 0 if nothing is left.
+// AnswerBytesLeft returns the largest size in bytes that a new answer should have. It is 0 if no memory is left.
 func (r *Reservation) AnswerBytesLeft() int64 {
 	return max(0, r.budget.half-r.budget.answers.Load()) / (AnswerCopies * answersAtOnce)
 }
@@ -179,12 +178,14 @@ func (r *Reservation) End() {
 
 type contextKey struct{}
 
-// With returns a context for reads whose rows count as the answer of a request. Nil: they do not count.
+// With returns a context whose reads count as the answer of the request with the reservation r. If r is nil, these reads do not
+// count.
 func With(ctx context.Context, r *Reservation) context.Context {
 	return context.WithValue(ctx, contextKey{}, r)
 }
 
-// Fork returns a context with another reservation of the same budget, if ctx has one, and what ends that reservation.
+// Fork returns a context with a new reservation of the same budget, and a function that ends this reservation. If ctx has no
+// reservation, Fork returns ctx.
 func Fork(ctx context.Context) (forked context.Context, end func()) {
 	r := From(ctx)
 	if r == nil {
@@ -194,7 +195,7 @@ func Fork(ctx context.Context) (forked context.Context, end func()) {
 	return With(ctx, another), another.End
 }
 
-// From returns the reservation of a context, or nil. Its reads are then not bounded.
+// From returns the reservation of a context. Nil: the reads of the context have no limit.
 func From(ctx context.Context) *Reservation {
 	r, _ := ctx.Value(contextKey{}).(*Reservation)
 	return r

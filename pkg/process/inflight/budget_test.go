@@ -22,27 +22,27 @@ func TestBodies(t *testing.T) {
 	carl := bodyOf(b.Reservation(), "carl")
 	require.True(t, anna.Arrived())
 	require.True(t, bert.Arrived())
-	require.False(t, carl.Take(1), "a body beyond its half of the budget is refused")
+	require.False(t, carl.Take(1), "bodies get only half of the budget")
 	require.False(t, carl.Arrived())
-	require.EqualValues(t, 2*body*inflight.BodyCopies, b.Used(), "and reserves nothing")
-	require.True(t, second.TakeAnswer(1), "bodies take nothing from answers")
+	require.EqualValues(t, 2*body*inflight.BodyCopies, b.Used(), "a refused body reserves nothing")
+	require.True(t, second.TakeAnswer(1), "bodies use no memory of answers")
 
 	first.End()
 	require.True(t, bodyOf(second, "carl").Take(body))
 	second.End()
-	require.False(t, bert.Take(0), "a request that has ended takes nothing more")
+	require.False(t, bert.Take(0), "a request that has ended reserves nothing")
 	require.False(t, bodyOf(second, "bert").Take(1))
 	require.Zero(t, b.Used())
 }
 
-// bodyOf begins a body that does not lose its place.
+// bodyOf begins a body that must not lose its memory.
 func bodyOf(r *inflight.Reservation, caller string) *inflight.Body {
-	return r.Body(caller, func() { panic("it lost its place") })
+	return r.Body(caller, func() { panic("the body lost its memory") })
 }
 
-// A body that arrives slowly loses its place to any other one, whatever part of it came fast. A body that arrives
-// fast, or has arrived, keeps it.
-func TestSlowBodiesLoseTheirPlace(t *testing.T) {
+// A body that arrives slowly loses its memory to any other body, even if its first bytes arrived fast. A body that arrives fast,
+// or is complete, keeps its memory.
+func TestSlowBodiesLoseTheirMemory(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		const body = 4 << 20
@@ -59,9 +59,9 @@ func TestSlowBodiesLoseTheirPlace(t *testing.T) {
 			require.True(t, slow.Take(1000))
 			require.True(t, fast.Take(body/8))
 		}
-		require.Zero(t, lost, "there was room")
+		require.Zero(t, lost, "the budget had free memory")
 		same := bodyOf(b.Reservation(), "anna")
-		require.True(t, same.Take(body/8), "also a body of the same caller")
+		require.True(t, same.Take(body/8), "a slow body loses its memory also to a body of its own caller")
 		require.Equal(t, 1, lost)
 		require.True(t, slow.Lost())
 		require.False(t, slow.Take(1))
@@ -70,8 +70,8 @@ func TestSlowBodiesLoseTheirPlace(t *testing.T) {
 	})
 }
 
-// A caller uses nearly all of the memory while it is alone. It loses what is above its share to callers that are below
-// theirs, and they lose nothing to it.
+// A caller can use seven eighths of the memory while no other caller has bodies. Callers below their share take memory from a
+// caller above its share, and lose none to it.
 func TestCallersHaveShares(t *testing.T) {
 	t.Parallel()
 	const part = 1 << 20
@@ -84,19 +84,19 @@ func TestCallersHaveShares(t *testing.T) {
 		return body
 	}
 	alone := begin("anna")
-	require.True(t, alone.Take(8*part), "a body has all of it if its caller has no other one")
+	require.True(t, alone.Take(8*part), "the only body of a caller can use all memory")
 	requests[alone].End()
 	for range 7 {
 		require.True(t, begin("anna").Take(part))
 	}
-	require.False(t, begin("anna").Take(part), "an eighth is left to other callers")
+	require.False(t, begin("anna").Take(part), "an eighth of the memory is left to other callers")
 
 	for range 4 {
 		require.True(t, begin("bert").Take(part))
 	}
-	require.Equal(t, map[string]int{"anna": 3}, lost, "bert has a share, and takes it from anna")
+	require.Equal(t, map[string]int{"anna": 3}, lost, "bert takes the memory of his share from anna")
 	require.False(t, begin("bert").Take(1))
-	require.False(t, begin("anna").Take(1), "what lost its place finds its caller at the share")
+	require.False(t, begin("anna").Take(1), "anna has her whole share and gets no more memory")
 	require.True(t, begin("carl").Take(2*part))
 	require.Equal(t, 5, lost["anna"]+lost["bert"])
 	require.EqualValues(t, 8*part*inflight.BodyCopies, b.Used())
@@ -104,7 +104,7 @@ func TestCallersHaveShares(t *testing.T) {
 		r.End()
 	}
 	require.Zero(t, b.Used())
-	require.True(t, begin("dora").Take(8*part), "nobody has anything any more")
+	require.True(t, begin("dora").Take(8*part), "all memory is free again")
 }
 
 func TestAnswers(t *testing.T) {
@@ -112,11 +112,11 @@ func TestAnswers(t *testing.T) {
 	const answer = 1 << 20
 	b := inflight.NewBudget(4*answer*inflight.AnswerCopies, 1<<20)
 	first, second := b.Reservation(), b.Reservation()
-	require.EqualValues(t, answer, first.AnswerBytesLeft(), "half of what is left: another answer has room")
-	require.True(t, first.TakeAnswer(3*answer), "a larger answer has room if it is the only one")
+	require.EqualValues(t, answer, first.AnswerBytesLeft(), "an answer of this size leaves memory for another one")
+	require.True(t, first.TakeAnswer(3*answer), "a larger answer fits if it is the only one")
 	require.Zero(t, second.AnswerBytesLeft())
 	require.False(t, second.TakeAnswer(1))
-	require.True(t, bodyOf(second, "").Take(1), "answers take nothing from bodies")
+	require.True(t, bodyOf(second, "").Take(1), "answers use no memory of bodies")
 
 	first.ReturnAnswer(2 * answer)
 	require.False(t, second.TakeAnswer(answer+1))
@@ -127,8 +127,8 @@ func TestAnswers(t *testing.T) {
 	require.Zero(t, b.Used())
 }
 
-// Reads reserve as they arrive, after a small answer that needs no memory. A page reserves before it reads, and leaves room
-// for other answers.
+// Read reserves memory as rows arrive, unless the answer is small. StartPage reserves memory before the page is read, and leaves
+// memory for other answers.
 func TestReads(t *testing.T) {
 	t.Parallel()
 	const answer = 1 << 20
@@ -137,20 +137,20 @@ func TestReads(t *testing.T) {
 	require.True(t, first.Read(inflight.FreeAnswer))
 	require.Zero(t, b.Used(), "a small answer needs no memory")
 	require.True(t, first.Read(1))
-	require.EqualValues(t, (inflight.FreeAnswer+1)*inflight.AnswerCopies, b.Used(), "all of a larger one does")
+	require.EqualValues(t, (inflight.FreeAnswer+1)*inflight.AnswerCopies, b.Used(), "a larger answer needs memory for all its bytes")
 
 	require.True(t, first.StartPage())
 	require.Greater(t, b.Used(), int64(answer/2*inflight.AnswerCopies), "a page reserves before it is read")
 	first.Trim()
-	require.EqualValues(t, (inflight.FreeAnswer+1)*inflight.AnswerCopies, b.Used(), "and returns what it does not need")
+	require.EqualValues(t, (inflight.FreeAnswer+1)*inflight.AnswerCopies, b.Used(), "Trim returns the unused memory")
 	require.True(t, first.Read(answer))
-	require.Negative(t, first.PageBytesLeft(), "a page is bounded")
+	require.Negative(t, first.PageBytesLeft(), "the page has reached its limit")
 	require.Positive(t, second.PageBytesLeft())
 	require.False(t, second.Read(answer))
-	require.True(t, b.Reservation().Read(100), "a small answer is given when the memory is used up")
+	require.True(t, b.Reservation().Read(100), "a small answer needs no memory")
 
 	second.Cover(2 * answer)
-	require.Greater(t, b.Used(), int64(2*answer*inflight.AnswerCopies), "what exists counts, also beyond the budget")
+	require.Greater(t, b.Used(), int64(2*answer*inflight.AnswerCopies), "an existing answer counts, even beyond the budget")
 	require.False(t, b.Reservation().StartPage())
 	first.End()
 	second.End()

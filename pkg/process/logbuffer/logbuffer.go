@@ -1,9 +1,9 @@
 // Package logbuffer writes the log of a server without waiting for its reader.
 //
-// A log often goes to a pipe. A reader that stalls would stop each goroutine that logs, and with them the server. So lines
-// go to a bounded buffer, and one goroutine writes them. If the buffer is full, lines are dropped and counted. If the
-// reader has gone, all lines are dropped, and Gone says so. It imports only the standard library. It is imported by
-// cmd/belfry.
+// A log often goes to a pipe. If the reader of the pipe stalls, a direct write would block each goroutine that logs, and the
+// server would stop. So lines go to a bounded buffer, and one goroutine writes them. If the buffer is full, lines are dropped and
+// counted. If the reader has closed the pipe, all lines are dropped, and the channel of Gone is closed. The package imports only
+// the standard library.
 package logbuffer
 
 import (
@@ -16,7 +16,7 @@ import (
 )
 
 const (
-	// size bounds the bytes that wait for the reader. The chunk in the call of Write comes on top.
+	// size is the maximum number of buffered bytes. The chunk in the current call of Write does not count.
 	size = 1 << 20
 	// syncPatience is how long Sync waits.
 	syncPatience = time.Second
@@ -30,21 +30,21 @@ type Buffer struct {
 	mu      sync.Mutex
 	pending bytes.Buffer
 	writing bool
-	// written is closed and replaced when nothing waits any more.
+	// written is closed and replaced when the buffer is empty.
 	written chan struct{}
-	// dropped counts lines. onDropped has been told of the first reported ones.
+	// dropped counts the dropped lines. reported is the number of dropped lines that onDropped was told about.
 	dropped, reported int64
 	failed            bool
 	onDropped         func(lines int64)
 }
 
-// New returns a Buffer that writes to a file. onDropped, which may be nil, is called with the number of dropped lines
-// once the reader reads again. It may write to the Buffer.
+// New returns a Buffer that writes to a file. When the reader reads again, the Buffer calls onDropped with the number of dropped
+// lines. onDropped may be nil, and may write to the Buffer.
 func New(to io.Writer, onDropped func(lines int64)) *Buffer {
 	return &Buffer{to: to, gone: make(chan struct{}), written: make(chan struct{}), onDropped: onDropped}
 }
 
-// Write takes one or more whole lines, or drops them. It does not block, and returns no error.
+// Write buffers one or more whole lines, or drops them. It does not block, and returns no error.
 func (b *Buffer) Write(lines []byte) (int, error) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -60,7 +60,7 @@ func (b *Buffer) Write(lines []byte) (int, error) {
 	return len(lines), nil
 }
 
-// write writes until nothing waits.
+// write writes to the file until the buffer is empty.
 func (b *Buffer) write() {
 	var chunk []byte
 	for {
@@ -87,12 +87,12 @@ func (b *Buffer) write() {
 	}
 }
 
-// fail counts lines that could not be written. If the reader has gone, no later line is written.
-func (b *Buffer) fail(lines int, gone bool) {
+// fail counts lines that could not be written. If readerClosed is true, all later lines are dropped.
+func (b *Buffer) fail(lines int, readerClosed bool) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	b.dropped += int64(lines)
-	if gone {
+	if readerClosed {
 		b.failed = true
 		close(b.gone)
 	}
@@ -120,5 +120,5 @@ func (b *Buffer) Dropped() int64 {
 	return b.dropped
 }
 
-// Gone returns a channel that is closed when the reader of the file has closed it.
+// Gone returns a channel that is closed when a write finds that the reader has closed the file.
 func (b *Buffer) Gone() <-chan struct{} { return b.gone }

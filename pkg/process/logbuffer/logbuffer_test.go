@@ -26,8 +26,8 @@ func (s *stalled) Write(p []byte) (int, error) {
 	return s.text.Write(p)
 }
 
-// Writers do not wait for a reader that stalls. Lines that find no room are counted, and the count is told when the reader
-// reads again. All other lines arrive whole and in order.
+// Writers do not wait for a reader that stalls. Lines that do not fit into the buffer are counted. onDropped gets their number
+// when the reader reads again. All other lines arrive whole and in order.
 func TestAStalledReaderStopsNobody(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -41,7 +41,7 @@ func TestAStalledReaderStopsNobody(t *testing.T) {
 			require.Equal(t, 1024, n)
 		}
 		require.Greater(t, b.Dropped(), int64(lines/2))
-		require.NoError(t, b.Sync(), "it gives up after a while")
+		require.NoError(t, b.Sync(), "Sync gives up after a second")
 		require.Empty(t, told)
 		close(file.resume)
 		synctest.Wait()

@@ -1,14 +1,14 @@
--- Acknowledges messages that belfry.pop returned. message_ids NULL: all that the lease still holds.
--- If the lease is over, the call raises BF010. The transaction rolls back, so the effects of two
--- consumers never commit for one message. status is one of these:
+-- Acknowledges messages that belfry.pop returned. message_ids NULL: all messages that the lease still
+-- holds. If the lease is over, the call raises BF010. Then the transaction rolls back, so the effects of
+-- two consumers never commit for one message. The values of status:
 --
---   completed  The messages, and all before them in the partition, are finished.
---   failed     Delivered again from the first of them on, after the queue's retryDelay, or after
---              retry_after. A dead letter if no retry is left.
---   retry      Delivered again, without counting a failure, at once or after retry_after.
---   dlq        A dead letter now.
+--   completed  The messages, and all earlier messages of the partition, are finished.
+--   failed     The first of the messages and all later messages are delivered again, after the queue's
+--              retryDelay or after retry_after. A message without a retry left becomes a dead letter.
+--   retry      The messages are delivered again, at once or after retry_after. No failure is counted.
+--   dlq        The messages become dead letters.
 --
--- apply_acks has the rules. Locks the cursor. Returns how many of the messages the lease still held.
+-- apply_acks has the rules. Locks the cursor. Returns the number of acknowledged messages that the lease held.
 CREATE FUNCTION belfry.ack(
     lease uuid, message_ids uuid[] DEFAULT NULL, status text DEFAULT 'completed', error text DEFAULT NULL, retry_after interval DEFAULT NULL
 ) RETURNS bigint LANGUAGE plpgsql SECURITY DEFINER
@@ -17,27 +17,27 @@ SET enable_seqscan = off SET enable_hashjoin = off SET enable_mergejoin = off SE
 DECLARE
     v_status smallint := CASE ack.status WHEN 'completed' THEN 1 WHEN 'success' THEN 1 WHEN 'failed' THEN 2 WHEN 'dlq' THEN 3 WHEN 'retry' THEN 4 END;
     v_pause bigint := extract(epoch FROM retry_after) * 1000;
-    v_held bigint[]; -- the messages of the call that the lease still holds
+    v_held bigint[]; -- the given messages that the lease still holds
     v_acked bigint[];
     k record;
     r record;
 BEGIN
     IF lease IS NULL THEN
         RAISE EXCEPTION 'the lease is NULL' USING ERRCODE = 'null_value_not_allowed',
-            HINT = 'Give the lease that belfry.pop returned with the messages. Where it returned none there is nothing to acknowledge.';
+            HINT = 'Give the lease that belfry.pop returned with the messages. If belfry.pop returned no rows, there is nothing to acknowledge.';
     ELSIF v_status IS NULL THEN
         RAISE EXCEPTION 'the status % is not known', quote_nullable(status) USING ERRCODE = 'invalid_parameter_value',
-            HINT = 'It is ''completed'', ''failed'', ''retry'' or ''dlq''.';
+            HINT = 'Use ''completed'', ''failed'', ''retry'' or ''dlq''.';
     ELSIF retry_after IS NOT NULL AND v_status NOT IN (2, 4) OR v_pause NOT BETWEEN 0 AND 31622400000 THEN
         RAISE EXCEPTION 'retry_after is % with the status %', retry_after, quote_literal(status) USING ERRCODE = 'invalid_parameter_value',
-            HINT = 'It delays messages that are ''failed'' or ''retry'', by 0 to 366 days.';
+            HINT = 'Give 0 to 366 days, and only with the status ''failed'' or ''retry''.';
     END IF;
-    PERFORM convert_to(error, 'UTF8'); -- raises an error here, and not when an operator lists dead letters
+    PERFORM convert_to(error, 'UTF8'); -- fails here, so that the list of dead letters cannot fail
     PERFORM belfry.check_lease(lease);
-    -- belfry.pop gives each partition its own lease, so several cursors mean an HTTP lease.
+    -- If several cursors have the lease, the HTTP API created it: a lease of belfry.pop has one cursor.
     IF (SELECT count(*) FROM belfry.cursor c WHERE c.lease_id = ack.lease) > 1 THEN
         RAISE EXCEPTION 'lease % covers several partitions', lease USING ERRCODE = 'invalid_parameter_value',
-            HINT = 'The HTTP API gave it out; acknowledge it there.';
+            HINT = 'The HTTP API created the lease. Acknowledge the messages through the HTTP API.';
     END IF;
     SELECT c.partition_id, c.group_id, c.lease_until > clock_timestamp() AS live, c.lease_end, c.committed, c.skip
       INTO k
@@ -56,7 +56,7 @@ BEGIN
               FROM belfry.redrive d
              WHERE k.lease_end < 0 AND d.partition_id = k.partition_id AND d.group_id = k.group_id AND d.lease_id = ack.lease) AS h
      WHERE message_ids IS NULL OR h.id = ANY (message_ids);
-    -- Completing the last message completes all. The end of the lease may be a deleted message.
+    -- An ack of the last message completes all. The message at the end of the lease may be deleted.
     v_acked := CASE WHEN v_status > 1 OR k.lease_end < 0 THEN v_held
                     WHEN message_ids IS NULL THEN ARRAY[k.lease_end]
                     ELSE v_held[cardinality(v_held):] END;

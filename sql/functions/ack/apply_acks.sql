@@ -1,41 +1,41 @@
 -- Applies acknowledgments: locks their cursors, judges the acks by the rules below, and writes the
--- changes. The HTTP API (store/ack_apply) and belfry.ack call it.
+-- changes. The HTTP API (store/ack_apply) and belfry.ack call this function.
 --
 --   By cursor:
---   p_partitions, p_partition_uids, p_groups  A partition with another uid is another partition,
---                   which got the same id after a restore.
+--   p_partitions, p_partition_uids, p_groups  A partition whose uid differs counts as missing: after a
+--                   restore, another partition can have the same id.
 --   p_last_entries  The index of the last entry. A cursor without entries is only locked.
 --   By entry, sorted by cursor, call and seq:
---   p_calls         The call, from 1. Each is judged as if it had its own transaction.
---   p_seqs          The message. The completed acks of one call under one lease of the log may be
---                   one entry with the last message.
+--   p_calls         The call, from 1. Each call is judged as if it had its own transaction.
+--   p_seqs          The message. One entry with the last message is enough for the completed acks of
+--                   one call and one lease, unless the lease delivered redriven messages.
 --   p_leases        The zero UUID: the ack is not fenced.
 --   p_statuses      0 no effect, 1 completed, 2 failed, 3 dlq, 4 retry
 --   p_errors        UTF-8 texts for dead letters. An empty array: none.
---   p_pauses        Of a failed ack or a retry: milliseconds until the next delivery. NULL: for a failed ack
---                   the delay of the queue, for a retry none. An empty array: NULL for each.
+--   p_pauses        For failed and retry: the milliseconds until the next delivery. NULL: the retry delay
+--                   of the queue for failed, no delay for retry. An empty array: NULL for each.
 --   p_patience      The lock_timeout from here on. NULL: unchanged.
---   p_sql_consumer  No wake can follow the commit of a SQL consumer. So a drained cursor stays marked
---                   ready, and the server that gets the announcement, or the next pop, settles it.
+--   p_sql_consumer  The caller is belfry.ack. No wake can follow its commit. So a drained cursor stays
+--                   marked ready. The next pop settles the cursor, or a server does after the notification.
 --   p_alone         The transaction has one cursor and locks nothing else; see hold_drained.
 --
 -- The rules for the acks of one call and one cursor:
 --
 --   1. An ack is refused if its lease is not the live lease of the cursor.
---   2. completed moves the cursor to the message, never back. Acks of finished messages succeed.
+--   2. completed moves the cursor forward to the message. Acks of finished messages succeed.
 --   3. The first failed ack with retries left, or the first retry, stops the cursor and ends the
 --      lease: its message and all later ones are redelivered. So completed acks of later messages
---      are refused. A failed ack counts a failure and starts the retry delay. Of several pauses of
---      one call the longest holds.
---   4. A failed ack without retries left, or dlq, makes a dead letter. The cursor skips the message
---      and stays where it is for the messages before it.
---   5. The lease ends when the cursor reaches its end.
---   6. A redriven message counts alone and does not move the cursor. The lease of a redelivery ends
---      when all its messages are settled, or with the first failed ack or retry. An ack without a
---      lease is for the redriven message if the lease of the cursor redelivered it, or the cursor had
---      passed or skipped it before the call.
+--      are refused. A failed ack counts a failure and starts the retry delay. If the acks of one call
+--      give several pauses, the longest applies.
+--   4. A failed ack without retries left, or dlq, makes a dead letter. The cursor skips the message,
+--      but does not move past unfinished messages before it.
+--   5. The lease ends when the cursor reaches lease_end.
+--   6. An ack of a redriven message settles only that message and does not move the cursor. A lease of
+--      redriven messages ends when all of them are settled, or with the first failed ack or retry. An
+--      ack without a lease is for the redriven message if the lease of the cursor delivered it, or if
+--      the cursor had passed or skipped it before the call.
 --
--- Locks the cursors in (partition, group) order. Rows are reached by their newest version; see
+-- Locks the cursors in (partition, group) order, and reads the newest version of each row; see
 -- sql/schema/partition.sql.
 CREATE FUNCTION belfry.apply_acks(
     p_partitions bigint[], p_partition_uids uuid[], p_groups text[], p_last_entries integer[],
@@ -58,7 +58,7 @@ DECLARE
     v_failures integer;
     v_attempts integer;
     v_retry_at timestamptz;
-    -- What all calls did to the cursor.
+    -- The changes of all calls to the cursor.
     v_changed boolean;
     v_released boolean;
     v_ended_by integer;
@@ -66,16 +66,16 @@ DECLARE
     v_settled_count integer;
     v_settled_of_lease integer;
     v_redeliver boolean; -- a redriven message failed
-    -- The call.
+    -- The state of the current call.
     v_call integer;
     v_committed_before bigint;
     v_parked bigint[]; -- messages to skip from now on
-    v_settling bigint[];
-    v_touched boolean; -- it changes the cursor
+    v_settling bigint[]; -- redriven messages that the call settles
+    v_touched boolean; -- the call changes the cursor
     v_stopped boolean; -- rule 3 stopped the cursor
-    v_failed boolean; -- a failed ack counts
-    v_pause bigint; -- the longest one that an ack asks for
-    -- The ack.
+    v_failed boolean; -- the call has a failed ack that counts a failure
+    v_pause bigint; -- the longest pause that an ack of the call gives
+    -- The state of the current ack.
     v_status smallint;
     v_seq bigint;
     v_verdict smallint;
@@ -108,7 +108,7 @@ BEGIN
         v_now := clock_timestamp();
         v_lease := CASE WHEN k.lease_until > v_now THEN k.lease_id END;
         v_committed := k.committed;
-        v_skip := k.skip + '{}'; -- the union is unpacked once, and not at each use
+        v_skip := k.skip + '{}'; -- + '{}' unpacks the stored value once, and not at each use
         v_failures := k.failures;
         v_attempts := k.attempts;
         v_retry_at := k.retry_at;
@@ -199,7 +199,7 @@ BEGIN
                 RETURN NEXT ROW(1, i, v_verdict, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL)::belfry.ack_row;
             END IF;
 
-            -- The call ends with its last ack: move the cursor past dead letters, count its failure, and
+            -- After the last ack of the call: move the cursor past dead letters, count a failure, and
             -- end the lease.
             CONTINUE WHEN i < p_last_entries[k.ord] AND p_calls[i + 1] = v_call;
             IF v_touched THEN
@@ -214,7 +214,7 @@ BEGIN
                 IF v_committed > v_committed_before THEN
                     v_failures := 0;
                     v_retry_at := NULL;
-                    -- Within the delivered batch, the new first message was delivered once.
+                    -- The new first message was delivered once if it is in the delivered batch.
                     v_attempts := CASE WHEN v_committed >= k.lease_end AND (k.lease_end >= 0 OR v_lease IS NULL) THEN 0
                                        ELSE least(v_attempts, 1) END;
                 END IF;
@@ -253,7 +253,7 @@ BEGIN
     IF v_changes IS NULL THEN
         RETURN;
     END IF;
-    -- One statement for all cursors: its cost per cursor is less than half that of a statement each.
+    -- One statement for all cursors costs less than half as much as one statement for each cursor.
     RETURN QUERY
     UPDATE belfry.cursor c
        SET committed = d.committed, skip = d.skip, failures = d.failures, attempts = d.attempts, retry_at = d.retry_at,

@@ -1,5 +1,5 @@
--- Returns the statements that attach a table; belfry.attach runs them. It checks everything that
--- can be checked before, and changes nothing. It has the parameters of belfry.attach.
+-- Returns the statements that attach a table. belfry.attach has the same parameters and runs the
+-- statements. attach_sql checks as much as possible in advance, and changes nothing.
 CREATE FUNCTION belfry.attach_sql(
     target regclass, queue text, events text[] DEFAULT '{insert,update,delete}', key text[] DEFAULT '{}', condition text DEFAULT NULL,
     payload text DEFAULT 'row', columns text[] DEFAULT NULL, strict boolean DEFAULT false
@@ -26,17 +26,17 @@ BEGIN
         RAISE EXCEPTION 'the name of a queue has 1 to 255 bytes, and is not . or ..' USING ERRCODE = 'invalid_parameter_value';
     END IF;
     PERFORM convert_to(concat_ws(' ', queue, condition, target, key, columns), 'UTF8');
-    -- In a fixed order, so equal arguments give equal text.
+    -- The order of the events is fixed, so equal arguments give equal text.
     SELECT array_agg(e.name ORDER BY e.ord) INTO v_events
       FROM unnest(ARRAY['insert', 'update', 'delete']) WITH ORDINALITY AS e(name, ord)
      WHERE e.name = ANY (SELECT lower(x COLLATE "C") FROM unnest(events) AS x);
     IF v_events IS NULL OR EXISTS (SELECT 1 FROM unnest(events) AS x WHERE lower(x COLLATE "C") IS NULL OR lower(x COLLATE "C") <> ALL (v_events)) THEN
         RAISE EXCEPTION 'the events % are not known', events USING ERRCODE = 'invalid_parameter_value',
-            HINT = 'Name some of insert, update and delete. TRUNCATE has no rows to tell of.';
+            HINT = 'Give one or more of insert, update and delete. TRUNCATE makes no messages.';
     END IF;
     IF payload IS NULL OR payload NOT IN ('row', 'changes') THEN
         RAISE EXCEPTION 'the payload % is not known', quote_nullable(payload) USING ERRCODE = 'invalid_parameter_value',
-            HINT = 'It is ''row'' or ''changes''; columns => says which columns it holds.';
+            HINT = 'Use ''row'' or ''changes''. The argument columns selects the columns in the payload.';
     END IF;
     IF cardinality(columns) = 0 THEN
         columns := NULL;
@@ -49,7 +49,7 @@ BEGIN
     LOOP
         RAISE EXCEPTION '% has no column %', target, quote_nullable(v_event) USING ERRCODE = 'undefined_column',
             HINT = 'Its columns are ' || (SELECT string_agg(quote_ident(a.attname), ', ' ORDER BY a.attnum) FROM pg_attribute a
-                WHERE a.attrelid = target AND a.attnum > 0 AND NOT a.attisdropped) || '. Write a name as it is, without quotes.';
+                WHERE a.attrelid = target AND a.attnum > 0 AND NOT a.attisdropped) || '. Write the name without quotes.';
     END LOOP;
     SELECT n.nspname, pg_get_userbyid(c.relowner) INTO v_schema, v_owner
       FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace
@@ -60,9 +60,9 @@ BEGIN
     IF condition IS NOT NULL THEN
         BEGIN
             PERFORM set_config('search_path', format('pg_catalog, %I, pg_temp', v_schema), true);
-            -- The condition must be valid in both places, so it cannot close one and go on with
-            -- another statement; and a cursor refuses several statements. EXPLAIN is never fetched:
-            -- planning would run immutable functions of the condition with the caller's rights.
+            -- The condition must be valid in parentheses and in a CASE. So it cannot end the expression
+            -- and begin another statement. A cursor also refuses several statements. There is no FETCH:
+            -- EXPLAIN would run immutable functions of the condition with the caller's rights.
             FOREACH v_place IN ARRAY ARRAY['(%2$s' || E'\n)', 'CASE WHEN %2$s' || E'\nTHEN true END'] LOOP
                 OPEN v_plan FOR EXECUTE format(
                     'EXPLAIN SELECT 1 FROM (SELECT * FROM %1$s) AS new, (SELECT * FROM %1$s) AS old WHERE ' || v_place, target, condition);
@@ -71,8 +71,8 @@ BEGIN
             PERFORM set_config('search_path', 'pg_catalog, pg_temp', true);
         EXCEPTION WHEN OTHERS THEN
             RAISE EXCEPTION 'the condition % cannot be used: %', quote_literal(condition), SQLERRM USING ERRCODE = SQLSTATE,
-                HINT = 'It is a boolean expression over old and new, such as: new.total > 100 AND old.total IS DISTINCT FROM new.total. '
-                    'In an insert all of old is NULL, in a delete all of new. Functions outside of the table''s schema need theirs.';
+                HINT = 'A condition is a boolean expression over old and new, such as: new.total > 100 AND old.total IS DISTINCT FROM new.total. '
+                    'For an insert old is NULL, for a delete new is NULL. Write the schema of each function that is not in the schema of the table.';
         END;
     END IF;
 
@@ -82,7 +82,7 @@ BEGIN
         v_sql := v_sql || format(E'DROP TRIGGER %I ON %s;\n', old.trigger_name, target);
         v_gone := array_append(v_gone, old.function_oid);
     END LOOP;
-    -- Other roles may have created triggers with the function for rows. Then it stays.
+    -- The function stays while a trigger of another table uses it.
     FOR old IN
         SELECT DISTINCT f.id FROM unnest(v_gone) AS f(id)
          WHERE f.id IS NOT NULL AND NOT EXISTS (
@@ -90,15 +90,15 @@ BEGIN
     LOOP
         v_sql := v_sql || format(E'DROP FUNCTION %s;\n', old.id);
     END LOOP;
-    -- Every role may execute the function of the trigger for rows: the creator of a partition
-    -- creates its trigger too.
+    -- Every role may execute the function of the row trigger: whoever creates a partition also creates
+    -- the row trigger of the partition.
     FOREACH v_event IN ARRAY v_events || CASE WHEN v_rows THEN '{rows}'::text[] END LOOP
-        -- The name depends on the owner, so functions of an earlier owner have other names.
+        -- The name contains a hash of the owner, so functions of an earlier owner have other names.
         v_function := format('%I.%I', v_schema, 'belfry_' || left(md5(target::oid || '/' || v_owner || '/' || queue), 12) || '_' || v_event);
         IF to_regprocedure(v_function || '()') IS NOT NULL
             AND array_position(v_gone, to_regprocedure(v_function || '()')) IS NULL AND v_event <> 'rows'
         THEN
-            -- The table came back to this owner, or another role created a function of this name.
+            -- This owner owned the table before, or another role created a function of this name.
             v_sql := v_sql || format(E'DROP FUNCTION %s();\n', v_function);
         END IF;
         IF v_event = 'rows' THEN
@@ -117,9 +117,9 @@ BEGIN
                              ELSE ' OLD TABLE AS belfry_old NEW TABLE AS belfry_new' END, v_function);
     END LOOP;
     IF v_rows THEN
-        -- This trigger never runs. It makes Postgres read inserted rows as they were stored.
-        -- Without it, generated columns are NULL if a partition has another column order, and
-        -- MERGE reports the row it inserted last as the rows that it updates.
+        -- This trigger never runs. It makes Postgres read inserted rows as they were stored. Without
+        -- this trigger, generated columns are NULL if a partition has another column order, and MERGE
+        -- gives the last inserted row in place of each updated row.
         SELECT r.relid INTO v_partition FROM pg_partition_tree(target) AS r WHERE NOT has_table_privilege(r.relid, 'TRIGGER') ORDER BY 1 LIMIT 1;
         IF v_partition IS NOT NULL THEN
             RAISE EXCEPTION '% may not make a trigger on %, a partition of %', current_user, v_partition, target

@@ -1,6 +1,6 @@
--- Returns the text of the function that runs after each statement with p_event. That function runs
--- with the rights of the table's owner. So every name in the text has its schema; only a condition
--- is read with the table's schema in the search path.
+-- Returns the text of the function that runs after each statement that causes p_event. The function runs
+-- with the rights of the table's owner. So every name in the text has its schema. Only a condition is
+-- evaluated with the table's schema in the search path.
 CREATE FUNCTION belfry.attachment_function(
     p_target regclass, p_name text, p_event text, p_queue text, p_key text[], p_condition text, p_payload text, p_columns text[],
     p_strict boolean
@@ -10,7 +10,8 @@ DECLARE
     v_columns text;
     -- A name that no column of the table has.
     v_one text := 'belfry_row';
-    -- A format of the side, and json or jsonb. new.* is the row even if a column is called new.
+    -- The arguments of this format: old or new, and json or jsonb. new.* is the row, also if a column
+    -- has the name new.
     v_row text := 'pg_catalog.to_%2$s(%1$s.*)';
     v_lane text := quote_literal('Default');
     v_from text;
@@ -20,8 +21,8 @@ DECLARE
     v_insert text;
     v_body text;
     v_tag text := 'belfry';
-    -- With virtual columns, the function builds its statement at run time from the text between
-    -- these quotes. The text cannot contain the quotes.
+    -- If the table has virtual columns, the function builds its statement at run time from the text
+    -- between these quotes. The text cannot contain the quotes.
     v_computed boolean := EXISTS (SELECT 1 FROM pg_attribute a WHERE a.attrelid = p_target AND a.attgenerated = 'v');
     v_quote text := 'belfry_text';
     v_old text := 'belfry_old';
@@ -59,11 +60,11 @@ BEGIN
     v_payload := format('''op'', %L, ''table'', %s, ''row'', %s', p_event, v_source, format(v_row, v_side, 'json'));
     v_pairs := p_event = 'update' AND (p_payload = 'changes' OR p_condition IS NOT NULL);
     v_from := CASE
-        -- Pairs old and new rows by their position, because both tables have the order of the
-        -- update. A row that a trigger drops on its way to another partition is only among the
-        -- old rows. Then the counts differ, and nothing is paired. A FULL JOIN (kept by OFFSET 0)
-        -- cannot become a nested loop of n * n steps in a plan kept from a small statement. The
-        -- inner SELECT * removes the entries of dropped columns, by which (new_one).* would shift.
+        -- Pairs old and new rows by their position: both transition tables have the order of the update.
+        -- An update may move a row to another partition, and a trigger may drop the row there. Then the
+        -- numbers of rows differ, and no rows are paired. A FULL JOIN, which OFFSET 0 keeps, never
+        -- becomes a nested loop of n * n steps, even in a plan made for a small statement. The inner
+        -- SELECT * removes dropped columns, which would shift the columns of (new_one).*.
         WHEN v_pairs THEN format($t$
       FROM (SELECT n.nth, n.one AS new_one, o.one AS old_one
               FROM (SELECT pg_catalog.row_number() OVER () AS nth, %1$s AS one FROM (SELECT * FROM %2$s AS r) AS %1$s) AS n
@@ -72,7 +73,7 @@ BEGIN
             OFFSET 0) AS pair
      CROSS JOIN LATERAL (SELECT (pair.new_one).*) AS new
      CROSS JOIN LATERAL (SELECT (pair.old_one).*) AS old$t$, v_one, v_new, v_old, v_paired)
-        -- Without the name of the table, because it may change.
+        -- The text does not contain the name of the table, because the name may change.
         WHEN p_event = 'delete' THEN format(E'\n      FROM %1$s AS old\n      LEFT JOIN %1$s AS new ON false', v_old)
         ELSE format(E'\n      FROM %1$s AS new\n      LEFT JOIN %1$s AS old ON false', v_new) END;
     IF v_pairs THEN

@@ -1,9 +1,9 @@
--- Returns the triggers of an attachment, and their functions. For a partitioned table that includes
--- the trigger for each row.
+-- Returns the triggers of an attachment, and their functions. For a partitioned table the result
+-- includes the row trigger.
 --
--- The name of a trigger proves nothing, because the owner of a table chooses names, and the caller
--- of detach may have more rights. So function_oid is NULL for a function of another owner. The
--- functions of an earlier owner of the table are left to that owner.
+-- The owner of a table can give any name to a trigger, and the caller of detach may have more rights
+-- than the owner. So function_oid is NULL for a function of another owner, and detach does not drop it.
+-- Functions of an earlier owner of the table stay, and that owner can drop them.
 CREATE FUNCTION belfry.attachment_triggers(p_target regclass, p_queue text DEFAULT NULL)
 RETURNS TABLE (trigger_name name, function_oid regprocedure, queue text) LANGUAGE sql STABLE
 SET search_path = pg_catalog, pg_temp SET standard_conforming_strings = on AS $$
@@ -11,7 +11,7 @@ SET search_path = pg_catalog, pg_temp SET standard_conforming_strings = on AS $$
       FROM pg_trigger t
       JOIN pg_class c ON c.oid = t.tgrelid
       JOIN pg_proc f ON f.oid = t.tgfoid
-     -- The queue as attachment_function writes it: quotes are doubled, and backslashes too after E.
+     -- The literal of the queue from attachment_function. Quotes are doubled; after E backslashes too.
      CROSS JOIN LATERAL (
             SELECT substring(f.prosrc FROM 'INSERT INTO belfry\.inbox \(queue, partition, payload\)\s+SELECT\s+(E?''(?:[^'']|'''')*''), ') AS literal
      ) AS l

@@ -1,5 +1,5 @@
--- Drops the triggers of a table, for one queue or for all. That includes triggers without a row in
--- belfry.attachment. Returns the queues that the table fed.
+-- Drops the triggers of a table, for one queue or for all, also triggers without a row in
+-- belfry.attachment. Returns the queues that received messages of the table.
 CREATE FUNCTION belfry.detach(target regclass, queue text DEFAULT NULL) RETURNS SETOF text LANGUAGE plpgsql
 SET search_path = pg_catalog, pg_temp AS $$
 #variable_conflict use_variable
@@ -21,7 +21,7 @@ BEGIN
     END LOOP;
     FOR t IN
         SELECT DISTINCT f.id FROM unnest(v_functions) AS f(id)
-         WHERE f.id IS NOT NULL AND NOT EXISTS (SELECT 1 FROM pg_trigger g WHERE g.tgfoid = f.id) -- another role has a trigger with it
+         WHERE f.id IS NOT NULL AND NOT EXISTS (SELECT 1 FROM pg_trigger g WHERE g.tgfoid = f.id) -- a trigger of another table uses it
     LOOP
         EXECUTE format('DROP FUNCTION %s', t.id);
     END LOOP;

@@ -1,6 +1,6 @@
--- The trigger on belfry.attachment: deletes the attachments that are marked by events = '{}' or whose table was
--- dropped, and failures without an attachment. It runs with the rights of the schema's owner: members may
--- delete no row, and nobody owns the rows of dropped tables.
+-- The trigger on belfry.attachment: deletes the attachments with events = '{}' or with a dropped table,
+-- and failures without an attachment. It runs with the rights of the schema's owner, because producers
+-- may not delete rows, and the row of a dropped table has no owner.
 CREATE FUNCTION belfry.forget_attachments() RETURNS trigger LANGUAGE plpgsql SECURITY DEFINER
 SET search_path = pg_catalog, pg_temp AS $$
 BEGIN

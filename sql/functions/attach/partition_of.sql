@@ -1,5 +1,5 @@
--- Returns the partition name for a key: the texts that are not NULL, joined by a slash. A name
--- above 255 bytes is replaced by its hash, and so are . and .., which clients remove from paths.
+-- Returns the partition name for a key: the texts that are not NULL, joined by a slash. A hash replaces
+-- a name above 255 bytes, and the names . and .., which clients remove from URL paths.
 CREATE FUNCTION belfry.partition_of(VARIADIC p_key text[]) RETURNS text LANGUAGE sql IMMUTABLE AS $$
     SELECT CASE WHEN k.name IS NULL OR k.name = '' THEN 'Default'
                 WHEN pg_catalog.octet_length(k.name) > 255 OR k.name IN ('.', '..') THEN 'md5:' || pg_catalog.md5(k.name)

@@ -1,9 +1,9 @@
--- Returns a SELECT in parentheses with the rows of a transition table of p_table. Virtual columns
--- are NULL in a transition table, so the SELECT computes them. A row may come from a table below
--- p_table. Then its table is not known, and tableoid is NULL.
+-- Returns a SELECT in parentheses with the rows of a transition table of p_table. Virtual columns are
+-- NULL in a transition table, so the SELECT computes them. If p_table has partitions or children, the
+-- table of a row is unknown, so tableoid is NULL.
 --
--- The SET clauses make the text of a constant independent of the session. COLLATE needs a right in
--- the schema of the collation, so it is written only for a collation that differs from the type's.
+-- The SET clauses make the text of a constant independent of the session. COLLATE needs a right in the
+-- schema of the collation, so only collations that differ from the type's collation are written.
 CREATE FUNCTION belfry.transition_rows(p_table oid, p_transition name) RETURNS text LANGUAGE sql STABLE SET search_path = pg_catalog, pg_temp
 SET datestyle = 'ISO, YMD' SET intervalstyle = 'postgres' SET extra_float_digits = 1 SET bytea_output = 'hex' AS $$
     SELECT format('(SELECT %s FROM (SELECT *, %L::oid AS tableoid FROM %I) AS r)', string_agg(

@@ -1,6 +1,6 @@
 -- The trigger on belfry.attachment_failure: keeps the newest 100 failures of each attachment, and
--- shortens long texts. It waits for nobody: rows that another transaction has locked are left to
--- the next failure.
+-- shortens long texts. It does not wait for locks. The next failure deletes the rows that another
+-- transaction has locked now.
 CREATE FUNCTION belfry.trim_attachment_failures() RETURNS trigger LANGUAGE plpgsql SECURITY DEFINER
 SET search_path = pg_catalog, pg_temp AS $$
 BEGIN

@@ -1,26 +1,26 @@
--- One pop of a group. Takes the leases of up to p_partitions due partitions and returns up to
--- p_batch messages. The partition that has been due the longest comes first. The query store/claim
--- is the only caller besides belfry.pop.
+-- Claims for one pop of a group: takes leases on up to p_partitions due partitions and returns up to p_batch
+-- messages. The partition that has been due the longest comes first. The query store/claim is the only
+-- caller besides belfry.pop.
 --
 --   p_partition   Claim only from this partition. NULL: from any partition.
 --   p_lease       The id of the leases. NULL: consume the messages on delivery (autoAck).
 --   p_floor       No cursor of the group has a ready_at before this instant. NULL: unknown.
 --   p_next_floor  No cursor becomes ready between now and this instant. NULL: unknown.
---   p_look        Verify p_floor, and return due_floor and next_floor.
+--   p_look        Return due_floor and next_floor, even if the call locked a cursor.
 --   p_bytes       The limit for the bytes of the messages in the answer; see delivery_bytes. The first
---                 message is delivered at any size. NULL: no limit.
+--                 message may exceed the limit. NULL: no limit.
 --   p_alone       This is the only claim of the transaction; see hold_drained.
 --
--- A delivery ends before the next message that the cursor skips, so it is one range of the log. The
--- cost does not grow with the number of skipped messages.
+-- A delivery ends before the next message that the cursor skips. So the delivery is one range of the
+-- log, and its cost does not grow with the number of skipped messages.
 --
--- sql/schema/claim_row.sql describes the result. due_floor and next_floor are set only if p_partition
--- is NULL, and p_look is true or the call locked no cursor.
+-- sql/schema/claim_row.sql describes the result. due_floor and next_floor are set only if p_partition is
+-- NULL, and either p_look is true or the call locked no cursor.
 --
--- Locks the cursor of each partition it delivers from, with SKIP LOCKED. A commit with a lease does
--- not wait for the disk: a lost lease only makes the messages due earlier. Each statement has a new
--- snapshot, so after the lock of a cursor it sees the newest version of the partition. It is a
--- function because to start one statement of this size costs more than to claim one message.
+-- Locks the cursor of each partition it delivers from, with SKIP LOCKED. A commit with a lease does not
+-- wait for the disk: a lost lease only makes the messages due earlier. Each statement has a new
+-- snapshot, so a statement after the lock of a cursor sees the newest version of the partition. The
+-- claim is a function because starting a statement of this size costs more than claiming one message.
 CREATE FUNCTION belfry.claim(
     p_group bigint, p_partition bigint, p_partitions bigint, p_batch bigint, p_lease uuid,
     p_floor timestamptz DEFAULT NULL, p_next_floor timestamptz DEFAULT NULL, p_look boolean DEFAULT false,
@@ -39,7 +39,7 @@ DECLARE
     v_limit bigint;
     v_more boolean;
     v_moved boolean; -- a statement wrote the cursor after its lock
-    v_gap int8range; -- the seqs that the delivery takes messages from
+    v_gap int8range; -- a range of seqs that the cursor does not skip
     v_first bigint;
     v_end bigint;
     v_redrives_ready timestamptz;
@@ -73,12 +73,12 @@ DECLARE
     skipped record;
     r belfry.claim_row;
 BEGIN
-    -- A wake earlier in this transaction turns it off. A consumption needs it on: a lost one would be delivered again.
+    -- An earlier wake may have turned synchronous_commit off. If an autoAck commit is lost, a second delivery follows.
     PERFORM set_config('synchronous_commit', CASE WHEN p_lease IS NULL THEN 'on' ELSE 'off' END, true);
     -- One FETCH for each cursor, so the call locks no more cursors than it needs.
     OPEN due;
     LOOP
-        EXIT WHEN v_room = 0; -- the other partitions are left to other pops
+        EXIT WHEN v_room = 0; -- other pops can claim the other partitions
         FETCH due INTO k;
         EXIT WHEN NOT FOUND;
         SELECT p.last_seq, p.last_push_at, p.visible_until, q.delayed_processing, q.window_buffer,
@@ -115,7 +115,7 @@ BEGIN
         v_moved := false;
         v_redrives_ready := NULL;
         IF k.redrives > 0 AND NOT f.paused THEN
-            -- Redriven messages come first, in a delivery of their own.
+            -- Redriven messages are delivered first, without messages of the log.
             v_taken := 0;
             v_bytes := 0;
             FOR r IN
@@ -212,7 +212,7 @@ BEGIN
             CONTINUE;
         END IF;
         IF v_bytes > v_bytes_left AND p_batch > 1 THEN
-            -- FETCH, because FOR would read the sizes of more messages than the answer takes.
+            -- FETCH and not FOR: FOR would read the sizes of more messages than the answer has.
             v_taken := 0;
             v_bytes := 0;
             OPEN sizes (v_upto);
@@ -254,8 +254,8 @@ BEGIN
             r.needs_wake := CASE WHEN v_redrives_ready IS NOT NULL THEN true
                                  WHEN r.ready_at IS NULL THEN NOT p_alone OR NOT belfry.hold_drained(k.partition_id, v_upto) END;
         END IF;
-        IF NOT FOUND THEN -- the messages would be delivered without a lease
-            RAISE EXCEPTION 'the cursor of group % in partition % is not where it was locked', p_group, k.partition_id;
+        IF NOT FOUND THEN -- without this error, the messages would be delivered without a lease
+            RAISE EXCEPTION 'the update did not find the locked cursor of group % in partition %', p_group, k.partition_id;
         END IF;
         r.outcome := 1;
         IF p_lease IS NULL AND (k.failures > 0 OR k.attempts > 0) THEN
@@ -310,7 +310,7 @@ BEGIN
     IF p_partition IS NULL AND (p_look OR NOT v_any_locked) THEN
         r.due_floor := coalesce(v_due, v_now);
         IF NOT v_any_locked AND v_due IS NULL THEN
-            -- At most the end of a lease that begins now: other servers do not announce their leases.
+            -- At most the end of a lease that begins now, because other servers do not announce their leases.
             r.next_floor := least(r.next_ready_at, v_lease);
         END IF;
     END IF;

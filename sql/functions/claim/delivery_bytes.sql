@@ -1,7 +1,6 @@
 -- Returns the bytes of one message in the answer of a pop: its payload, its names, and 1024 for the
--- rest. Without exact, a compressed payload is not decompressed, and the result may be too high:
--- pglz and lz4 expand a value at most 256 times. The body is one expression, so the
--- planner inlines it.
+-- rest. If exact is false, a compressed payload counts 256 times its compressed size, because pglz and
+-- lz4 expand a value at most 256 times. The body is one expression, so the planner inlines it.
 CREATE FUNCTION belfry.delivery_bytes(payload json, transaction_id text, producer_sub text, exact boolean)
 RETURNS integer LANGUAGE sql STABLE AS $$
     SELECT 1024 + octet_length($2) + coalesce(octet_length($3), 0) + CASE

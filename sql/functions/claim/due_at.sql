@@ -1,6 +1,6 @@
--- Returns the instant at which the first message after committed becomes visible, and not before
--- now. ready_at calls it for queues with a delay or a window, and for partitions with delayed
--- messages.
+-- Returns the instant at which the first message after committed becomes visible, or now if that instant
+-- has passed. ready_at calls this function for queues with a delay or a window, and for partitions with
+-- delayed messages.
 CREATE FUNCTION belfry.due_at(
     partition_id bigint, committed bigint, last_push_at timestamptz, delay_seconds bigint, window_seconds bigint
 ) RETURNS timestamptz LANGUAGE sql STABLE AS $$

@@ -1,8 +1,8 @@
--- Returns ready_at for a cursor without a live lease. NULL: nothing is left. Now: a message was
--- redriven, or the first message is visible. Otherwise: the instant at which the first message
--- becomes visible. Every statement that writes cursor.ready_at uses this rule. A pause does not
--- change it; see belfry.change_pause. The body is one expression, so the planner inlines it. This
--- form does not read belfry.redrive: any redrive is ready now.
+-- Returns ready_at for a cursor without a live lease: NULL if no message is left, now if a message was
+-- redriven or the first message is visible, and otherwise the instant at which the first message becomes
+-- visible. Every statement that writes cursor.ready_at uses this rule, also during a pause; see
+-- belfry.change_pause. The body is one expression, so the planner inlines it. This form does not read
+-- belfry.redrive, and treats every redriven message as ready now.
 CREATE FUNCTION belfry.ready_at(
     partition_id bigint, committed bigint, last_seq bigint, last_push_at timestamptz, visible_until timestamptz,
     delay_seconds bigint, window_seconds bigint, retry_at timestamptz, redrives integer
@@ -15,9 +15,9 @@ CREATE FUNCTION belfry.ready_at(
     END
 $$;
 
--- The same rule with the retry delays of redriven messages: the earlier one of their instant and
--- the instant of the log. It reads belfry.redrive, so a statement that changes redrives must come
--- before.
+-- Returns the earlier of two instants: when the redriven messages are ready after their retry delay, and
+-- when the log is ready. It reads belfry.redrive, so the caller must change belfry.redrive in an earlier
+-- statement.
 CREATE FUNCTION belfry.ready_at(
     partition_id bigint, committed bigint, last_seq bigint, last_push_at timestamptz, visible_until timestamptz,
     delay_seconds bigint, window_seconds bigint, retry_at timestamptz, redrives integer, group_id bigint

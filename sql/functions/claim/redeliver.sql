@@ -1,14 +1,15 @@
--- Delivers up to p_batch redriven messages of one cursor, in the order of the log. belfry.claim
--- calls it with the cursor locked.
+-- Delivers up to p_batch redriven messages of one cursor, in the order of the log. belfry.claim calls it
+-- with the cursor locked.
 --
--- Returns the row of the partition and then a row for each message, each with its own attempt. With
--- p_lease NULL the messages are settled on delivery (autoAck). The outcome is 3 if no message is
--- left to deliver. Without any row, the first redriven message still waits for its retry delay, or it
--- has more than p_bytes bytes. The first message is delivered at any size, unless p_delivered: the
--- pop delivers other messages already.
+-- Returns the row of the partition and then a row for each message with its attempt. With p_lease NULL
+-- the messages are settled on delivery (autoAck). The outcome is 3 if no message is left to deliver.
+-- Returns no row if the first redriven message still waits for its retry delay, or is larger than
+-- p_bytes. The first message may exceed p_bytes, unless p_delivered says that the pop delivers other
+-- messages already.
 --
--- maxDeliveries counts from the redrive on. A message that reached it becomes a dead letter again. A
--- message with one delivery left is delivered alone, so only a fatal message uses up its deliveries.
+-- maxDeliveries counts the deliveries since the redrive. A message that reached maxDeliveries becomes a
+-- dead letter again. A message with one delivery left is delivered alone: if it kills its consumer, no
+-- other message uses up a delivery.
 CREATE FUNCTION belfry.redeliver(
     p_group bigint, p_partition bigint, p_batch bigint, p_lease uuid, p_lease_time interval, p_now timestamptz,
     p_bytes bigint, p_delivered boolean
@@ -49,7 +50,7 @@ BEGIN
             v_waiting_seq := one.seq;
             EXIT;
         ELSIF one.deliveries = v_max_deliveries - 1 AND v_seqs IS NOT NULL AND p_lease IS NOT NULL THEN
-            EXIT; -- the last delivery of this message is a delivery of its own
+            EXIT; -- the last delivery of this message must have no other message
         ELSE
             v_seqs := array_append(v_seqs, one.seq);
             v_attempts := array_append(v_attempts, one.attempts + 1);
@@ -58,7 +59,7 @@ BEGIN
         v_last := one.seq;
         EXIT WHEN one.deliveries = v_max_deliveries - 1 AND p_lease IS NOT NULL;
     END LOOP;
-    -- Redrives without a message can never be delivered.
+    -- A redrive whose message is deleted can never be delivered.
     DELETE FROM belfry.redrive d
      WHERE d.partition_id = p_partition AND d.group_id = p_group AND coalesce(d.seq < coalesce(v_last, v_waiting_seq), true)
        AND (SELECT true FROM belfry.message m WHERE m.partition_id = d.partition_id AND m.seq = d.seq) IS NULL;

@@ -1,5 +1,5 @@
--- Returns the instant at which the redriven messages of a cursor are ready, and not before now. The
--- first one in the order of the log decides.
+-- Returns the instant at which the first redriven message of a cursor, in the order of the log, is
+-- ready, or now if that instant has passed.
 CREATE FUNCTION belfry.redrives_ready_at(p_partition bigint, p_group bigint) RETURNS timestamptz LANGUAGE sql STABLE AS $$
     SELECT greatest(statement_timestamp(), (
         SELECT r.retry_at FROM belfry.redrive r

@@ -1,7 +1,7 @@
--- Returns the seq just before the first stored message of a partition that is newer than p_instant,
--- or last_seq if none is newer. A cursor at this seq delivers the newer messages: a group starts or
--- seeks there. created_at never decreases within a partition, so a binary search finds the seq, also
--- where messages were deleted.
+-- Returns the seq just before the first stored message of a partition that is newer than p_instant, or
+-- last_seq if none is newer. A group that starts at or seeks p_instant puts its cursor at this seq.
+-- created_at never decreases within a partition, so a binary search finds the seq, even if messages were
+-- deleted.
 CREATE FUNCTION belfry.seq_at(p_partition bigint, p_instant timestamptz) RETURNS bigint
 LANGUAGE plpgsql STABLE AS $$
 DECLARE

@@ -1,17 +1,17 @@
--- Moves a locked cursor past messages that must not be delivered. belfry.claim calls it for queues
--- with expireAfterSeconds or maxDeliveries.
+-- Moves a locked cursor past messages that must not be delivered. belfry.claim calls it for queues with
+-- expireAfterSeconds or maxDeliveries.
 --
 -- 1. Expired messages are older than p_expire_after seconds (0: no limit). created_at never
 --    decreases, so they are a prefix of the log. With p_dead_letter_expired they become dead
---    letters, at most 1000 in one call. more says that others are left.
+--    letters, at most 1000 in one call. more is true if further expired messages are left.
 -- 2. A first message that was delivered p_max_deliveries times (0: no limit) becomes a dead letter.
---    given_up counts it.
+--    Then given_up is 1.
 --
--- alone: deliver the first message by itself. An expired lease does not say which of its messages
--- kills the consumer. So before the last attempt each message up to the end of the batch is
--- delivered alone, and only the fatal one uses up its attempts.
+-- alone is true if the first message must be delivered alone. An expired lease does not say which of its
+-- messages kills the consumer. So the last attempt delivers each message of the batch alone, and only
+-- the message that kills the consumer uses up its attempts.
 --
--- expired counts seqs, with deleted messages and without dead letters: a million cost as much as one.
+-- Without p_dead_letter_expired, expired counts seqs, including deleted messages, at a constant cost.
 CREATE FUNCTION belfry.skip_undeliverable(
     p_partition bigint, p_group bigint, p_now timestamptz,
     p_expire_after bigint, p_dead_letter_expired boolean, p_max_deliveries bigint

@@ -1,5 +1,5 @@
--- Raises an error if a name is invalid, or 42501 if the role of the session may not consume the
--- queue as the group. Nothing in it depends on whether the queue exists.
+-- Raises an error if a name is invalid. Raises 42501 if the role of the session may not consume the queue
+-- as the group. The result does not depend on whether the queue exists.
 CREATE FUNCTION belfry.check_consumer(p_queue text, p_group text) RETURNS void LANGUAGE plpgsql AS $$
 BEGIN
     PERFORM belfry.check_names(p_queue, p_group);

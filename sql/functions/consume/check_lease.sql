@@ -1,5 +1,5 @@
--- Raises BF010 if the role of the session may not consume the queue of the lease as its group. The
--- error is the one of a lease that never existed. It locks nothing, so the caller waits for nobody.
+-- Raises BF010 if the role of the session may not consume the queue of the lease as its group. A lease
+-- that never existed causes the same error. The function takes no locks, so it never waits.
 CREATE FUNCTION belfry.check_lease(p_lease uuid) RETURNS void LANGUAGE plpgsql AS $$
 BEGIN
     IF EXISTS (SELECT FROM belfry.queue_grant k WHERE k.kind = 'consume') AND EXISTS (

@@ -1,5 +1,5 @@
--- Extends a lease to now + seconds, and never shortens it. Returns the instant at which the lease
--- ends. Raises BF010 if the lease is over, as belfry.ack does.
+-- Extends a lease to now + seconds, and never shortens it. Returns the instant at which the lease ends.
+-- Raises BF010 if the lease is over, as belfry.ack does.
 CREATE FUNCTION belfry.extend(lease uuid, seconds bigint) RETURNS timestamptz LANGUAGE plpgsql SECURITY DEFINER
 SET search_path = pg_catalog, pg_temp SET plan_cache_mode = force_generic_plan SET enable_seqscan = off AS $$
 DECLARE
@@ -9,9 +9,9 @@ DECLARE
 BEGIN
     IF lease IS NULL THEN
         RAISE EXCEPTION 'the lease is NULL' USING ERRCODE = 'null_value_not_allowed',
-            HINT = 'Give the lease that belfry.pop returned with the messages. Where it returned none there is nothing to prolong.';
+            HINT = 'Give the lease that belfry.pop returned with the messages. If belfry.pop returned no rows, there is nothing to extend.';
     ELSIF seconds IS NULL OR seconds NOT BETWEEN 1 AND 31536000 THEN
-        RAISE EXCEPTION 'a lease is prolonged by 1 second to a year' USING ERRCODE = 'invalid_parameter_value',
+        RAISE EXCEPTION 'a lease can be extended by 1 second to 1 year' USING ERRCODE = 'invalid_parameter_value',
             DETAIL = format('seconds is %s.', coalesce(seconds::text, 'NULL')), HINT = 'A year has 31536000 seconds.';
     END IF;
     PERFORM belfry.check_lease(lease);

@@ -1,16 +1,16 @@
--- Takes up to batch messages for the group, from up to partitions due partitions, or from the named
--- one. The partition that has been due the longest comes first. Returns no rows if nothing is due,
--- or if other sessions hold everything that is due. A group is registered at its first pop. While it
--- joins, a pop that finds nothing creates more cursors, and returns no rows only at the end of the
--- join. Then it holds the row of the group until the commit; see join_page.
+-- Takes messages for the group, from the named partition or from due partitions. batch limits messages, and
+-- partitions limits partitions. The partition that has been due the longest comes first. Returns no
+-- rows if nothing is due, or if other sessions have locked all due cursors. The first pop registers the
+-- group. While the group joins the queue, a pop that finds nothing creates more cursors, until it finds
+-- a message or all cursors exist. Then it locks the row of the group until the commit; see join_page.
 --
--- Each partition has its own lease, which its rows share. Until the commit the row lock protects the
--- messages: after a rollback they are due at once, and the delivery does not count. After the commit
--- the lease protects them for the queue's leaseTime. attempt counts the committed deliveries of the
--- first message, including this one.
+-- Each partition has its own lease. Until the commit the row lock protects the messages: after a
+-- rollback they are due at once, and the delivery does not count. After the commit the lease protects
+-- them for the queue's leaseTime. attempt counts the committed deliveries of the first message,
+-- including this one.
 --
--- Locks one cursor for each partition it takes messages from, in a subtransaction. The
--- subtransaction is rolled back if the claim returns nothing, because this transaction may last
+-- Locks one cursor for each partition it takes messages from, in a subtransaction. If the claim returns
+-- nothing, the subtransaction is rolled back and releases the lock, because this transaction may last
 -- long. The scan starts at the floor of the session; see load_scan_floor.
 CREATE FUNCTION belfry.pop(
     queue text, consumer_group text DEFAULT '__QUEUE_MODE__', batch integer DEFAULT 1, partition text DEFAULT NULL,
@@ -67,10 +67,10 @@ BEGIN
     END IF;
 
     IF (SELECT q.paused FROM belfry.queue q WHERE q.id = v_queue.id) OR (SELECT g.paused FROM belfry.consumer_group g WHERE g.id = v_group) THEN
-        RETURN; -- a resume notifies the waiters
+        RETURN; -- a resume notifies waiting sessions
     END IF;
 
-    -- A commit of join_page may make cursors ready below a floor.
+    -- A joining group has no floor: a commit of join_page may make cursors ready below it.
     IF v_partition IS NULL AND NOT v_joining THEN
         v_floor_setting := 'belfry.floor_' || v_group;
         v_floor := belfry.load_scan_floor(v_floor_setting, v_now);
@@ -84,7 +84,7 @@ BEGIN
                          WHERE v_partition IS NULL AND c.group_id = v_group AND c.ready_at >= v_floor AND c.ready_at <= v_now
                          ORDER BY c.ready_at) AS a
                 UNION ALL
-                -- coalesce: not by the index cursor_ready.
+                -- coalesce: avoids the index cursor_ready.
                 SELECT o.at, o.partition_id, o.committed, o.redrives, o.ready_at
                   FROM (SELECT c.ctid AS at, c.partition_id, c.committed, c.redrives, c.ready_at
                           FROM belfry.cursor c
@@ -105,8 +105,8 @@ BEGIN
         v_skipped := false;
         v_lease := gen_random_uuid();
         BEGIN
-            -- Skips a cursor that another session holds. belfry.claim would search all
-            -- versions of the row. A cursor that changed since the selection is not skipped.
+            -- Skips a cursor that another session holds. belfry.claim would search all versions of the
+            -- row. A cursor that changed since the selection is not skipped.
             PERFORM FROM belfry.cursor c WHERE c.ctid = k.at FOR NO KEY UPDATE SKIP LOCKED;
             IF NOT FOUND THEN
                 PERFORM FROM belfry.cursor c WHERE c.ctid = k.at;
@@ -135,7 +135,7 @@ BEGIN
                 END IF;
             END LOOP;
             IF v_received = 0 AND v_skipped THEN
-                -- Messages were skipped (expired, or delivered too often), so the claim is kept.
+                -- The claim skipped messages (expired, or delivered too often), so it is not rolled back.
                 UPDATE belfry.cursor c
                    SET ready_at = clock_timestamp()
                  WHERE c.partition_id = k.partition_id AND c.group_id = v_group
@@ -153,7 +153,7 @@ BEGIN
             PERFORM belfry.announce_ready(v_group, k.partition_id);
         END IF;
     END LOOP;
-    -- A pop that found nothing goes on with the join of its group.
+    -- A pop that found nothing continues the join of its group.
     EXIT WHEN NOT v_joining OR v_room < pop.batch;
     v_joining := NOT belfry.join_page_in_transaction(v_group);
     v_now := clock_timestamp();

@@ -1,8 +1,8 @@
--- Moves every id sequence past the ids in use, and returns the tables whose sequence moved.
--- Postgres replicates rows and not sequences. So after a subscription filled the tables, ids would
--- be assigned twice. A sequence that is not behind costs one index probe. It is read again after a
--- higher id was found, because that row may be new. Other sessions may draw ids meanwhile, so a
--- sequence jumps a million ids ahead.
+-- Moves every id sequence past the ids in use, and returns the tables whose sequence moved. Logical
+-- replication copies rows and not sequences. So after a subscription filled the tables, ids would be
+-- assigned twice. A sequence that is not behind costs one index probe. If a row has a higher id, the
+-- sequence is read again, because the row may be new. A sequence moves a million ids past the highest
+-- id, because other sessions may draw ids meanwhile.
 CREATE FUNCTION belfry.advance_ids() RETURNS text[] LANGUAGE plpgsql SECURITY DEFINER
 SET search_path = pg_catalog, pg_temp SET enable_seqscan = off AS $$
 DECLARE

@@ -1,5 +1,5 @@
--- The marker of the baseline migration, with a digest of it as comment. pkg/postgres/migrate refuses a
--- database that has a schema version and lacks this marker: an unreleased version of Belfry made it.
+-- The marker of the baseline migration. The comment on it is a digest of the migration. pkg/postgres/migrate
+-- refuses a database with a schema version and no marker: an unreleased version of Belfry created it.
 CREATE FUNCTION belfry.baseline() RETURNS integer LANGUAGE sql IMMUTABLE AS $$
     SELECT 1
 $$;

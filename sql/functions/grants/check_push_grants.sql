@@ -1,5 +1,5 @@
 -- Raises 42501 if a role may not push to one of the queues. The caller must have the rights of the
--- role, or it does not see the grants of the role. It must have a fixed search path.
+-- role, or it does not see the grants of the role. The caller must also have a fixed search path.
 CREATE FUNCTION belfry.check_push_grants(p_role name, p_queues text[]) RETURNS void LANGUAGE plpgsql AS $$
 DECLARE
     v_queue text;

@@ -1,4 +1,4 @@
--- Revokes what grant_push gave with the same pattern. The next statement of the role is refused.
+-- Revokes the grant that grant_push gave with the same pattern, from the next statement of the role on.
 CREATE FUNCTION belfry.revoke_push(role name, queue text) RETURNS void LANGUAGE sql AS $$
-    SELECT belfry.change_grant('push', $1, $2, '*', true)
+    SELECT belfry.change_grant_in_session('push', $1, $2, '*', true)
 $$;

@@ -1,9 +1,9 @@
--- Creates the cursors that group p_group lacks in p_partitions. They start behind the last message
--- stored at or before p_start; NULL: at the first message. Cursors keep a start in the future.
+-- Creates the missing cursors of group p_group in p_partitions. They start after the last message stored
+-- at or before p_start, or at the first message if p_start is NULL. A start in the future is stored.
 --
--- The caller holds a lock that no other session can create cursors of this group under; see
--- join_group and join_page. A push that commits meanwhile may miss a new cursor. Returns the
--- partitions whose cursor is not ready: a wake of them must follow the commit.
+-- The caller holds a lock, so that no other session creates cursors of the group; see join_group and
+-- join_page. A push that commits meanwhile may miss a new cursor. So the function returns the partitions
+-- whose new cursor is not ready, and a wake of these partitions must follow the commit.
 CREATE FUNCTION belfry.create_cursors(p_group bigint, p_partitions bigint[], p_start timestamptz) RETURNS bigint[] LANGUAGE sql AS $$
     WITH made AS (
         INSERT INTO belfry.cursor (partition_id, group_id, committed, start_at, ready_at)

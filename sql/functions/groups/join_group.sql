@@ -1,10 +1,10 @@
--- Registers a consumer group at its first pop: for every partition, or only for p_partition. What is
--- stored already, also from a deleted group, wins over p_mode and p_start. Mode 'new' starts at
--- p_start or now. For every partition, joining is true in the result until belfry.join_page has
--- created all cursors. For p_partition the cursor exists afterwards.
+-- Registers a consumer group at its first pop: for every partition, or only for p_partition. A stored
+-- mode and start of the group, even if the group was deleted, override p_mode and p_start. Mode 'new'
+-- starts at p_start or now. joining is true until belfry.join_page has created the cursors of all
+-- partitions. The cursor of p_partition exists after the call.
 --
--- Returns no row for an unknown queue. Registering locks the queue with FOR NO KEY UPDATE until the
--- commit, against new partitions. A wake of unready must follow the commit.
+-- Returns no row for an unknown queue. The registration locks the queue with FOR NO KEY UPDATE until the
+-- commit, so no partition is created. A wake of the partitions in unready must follow the commit.
 CREATE FUNCTION belfry.join_group(
     p_queue text, p_group text, p_partition text, p_mode text, p_start timestamptz
 ) RETURNS TABLE (queue_id bigint, group_id bigint, joining boolean, unready bigint[])

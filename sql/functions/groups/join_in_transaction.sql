@@ -1,6 +1,6 @@
--- Registers a group inside the transaction of a SQL consumer, and returns its id; NULL for an
--- unknown queue. belfry.pop and belfry.subscribe call it. The group has its cursors in the first page
--- of partitions. belfry.pop, and the servers, go on with the join.
+-- Registers a group inside the transaction of a SQL consumer, and returns the id of the group, or NULL
+-- for an unknown queue. It creates the cursors in the first page of partitions. Later calls of
+-- belfry.pop, and the servers, create the others.
 CREATE FUNCTION belfry.join_in_transaction(p_queue text, p_group text, p_partition text, p_mode text, p_start timestamptz)
 RETURNS bigint LANGUAGE plpgsql AS $$
 DECLARE

@@ -1,12 +1,12 @@
 -- Creates cursors of a group that joins its queue, in the next p_limit partitions by name, or in
--- p_partitions. The group remembers the place, so any session can go on with the join. done: every
--- partition has its cursor, or the group does not join. A wake of unready must follow the commit.
+-- p_partitions. The row of the group stores the last name, so any session can continue the join. done:
+-- every partition has its cursor, or the group does not join. A wake of unready must follow the commit.
 --
 -- A partition that was created after the group was registered has its cursor already: open_partitions
--- creates both in one transaction. So the search for missing cursors finds the older partitions.
+-- creates both in one transaction. So only older partitions lack a cursor.
 --
 -- Locks the queue (shared, so pushes to new partitions do not wait and the queue cannot be deleted),
--- then the group: one session at a time creates its cursors. Each call writes the group, so a
+-- then the group, so one session at a time creates its cursors. Each call writes the group, so a
 -- transaction with an older snapshot fails and creates no second cursor.
 CREATE FUNCTION belfry.join_page(p_group bigint, p_limit bigint, p_partitions bigint[] DEFAULT NULL)
 RETURNS TABLE (done boolean, unready bigint[]) LANGUAGE plpgsql AS $$
@@ -30,7 +30,7 @@ BEGIN
         done := false;
         v_last := v_group.joined_upto;
         IF p_partitions IS NULL THEN
-            -- The last name is part of the next page too: a name may be empty.
+            -- The next page starts with the last name of this page, because a name may be empty.
             SELECT array_agg(s.id), max(s.name), count(*) <= p_limit INTO v_ids, v_last, done
               FROM (SELECT p.id, p.name FROM belfry.partition p
                      WHERE p.queue_id = v_group.queue_id AND p.name >= v_group.joined_upto

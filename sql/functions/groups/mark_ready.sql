@@ -1,6 +1,6 @@
--- Marks the new cursors of a group in p_partitions ready although they may be empty, and announces
--- them. No wake can follow the commit of a client, and a push may have missed the cursors. A probe
--- finds what was pushed meanwhile.
+-- Marks the new cursors of a group in p_partitions ready although they may be empty, and announces them.
+-- A push that committed meanwhile may have missed the cursors, and no wake can follow the commit of a
+-- SQL session. A pop finds the messages of such a push.
 CREATE FUNCTION belfry.mark_ready(p_group bigint, p_partitions bigint[]) RETURNS void LANGUAGE plpgsql AS $$
 DECLARE
     v_id bigint;

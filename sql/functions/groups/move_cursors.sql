@@ -1,7 +1,7 @@
--- Moves the cursors of a partition that are before p_upto to p_upto. A cursor with a live lease at
--- p_now stays. An expired lease ends. sweep_partition calls it and holds the locks of the partition
--- and of all its cursors. So no push can commit meanwhile: ready_at is exact, and no wake is
--- needed. Returns the moved groups, and the seconds until each is ready (NULL: nothing is left).
+-- Moves the cursors of a partition that are before p_upto to p_upto. A cursor with a live lease at p_now
+-- stays. An expired lease ends. The caller, sweep_partition, holds the locks of the partition and of all
+-- its cursors. So no push can commit meanwhile: ready_at is exact, and no wake is needed. Returns the
+-- moved groups, and the seconds until each is ready (NULL: nothing is left).
 CREATE FUNCTION belfry.move_cursors(p_partition bigint, p_upto bigint, p_now timestamptz)
 RETURNS TABLE (group_id bigint, ready_in float8) LANGUAGE plpgsql AS $$
 #variable_conflict use_column

@@ -1,13 +1,13 @@
--- Moves the cursors of group p_group in p_partitions (ascending) behind the last message stored at
--- or before p_instant. 'infinity' is behind the newest message, '-infinity' before the first one.
--- Leases end, and attempts and failures start at 0. After a move backwards or to the same place,
--- the group receives its dead letters again. After a move forward, dead letters ahead are still
--- skipped. Returns the new positions. A wake must follow the commit.
+-- Moves the cursors of group p_group in p_partitions (ascending) to the last message stored at or before
+-- p_instant. 'infinity' means after the newest message, '-infinity' before the first message. Leases
+-- end, and attempts and failures start at 0. After a move backwards or to the same position, the group
+-- receives its dead letters again. After a move forward, the cursor still skips later dead letters.
+-- Returns the new positions. A wake must follow the commit.
 --
 -- If the group still joins, its missing cursors are created first.
 --
--- Locks each cursor with FOR NO KEY UPDATE. One UPDATE joined to a page of cursors
--- would cost the square of the page, so each cursor has statements of its own, which find it by key.
+-- Locks each cursor with FOR NO KEY UPDATE. The statements are for one cursor each: the cost of one
+-- UPDATE joined to a page of cursors would grow with the square of the page.
 CREATE FUNCTION belfry.seek_cursors(p_partitions bigint[], p_group bigint, p_instant timestamptz)
 RETURNS SETOF bigint LANGUAGE plpgsql AS $$
 DECLARE

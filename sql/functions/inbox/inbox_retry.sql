@@ -1,5 +1,5 @@
--- Puts rejected rows back at the end of the inbox: the rows with these ids, or all. Returns the
--- number of rows.
+-- Puts rejected rows back at the end of the inbox: the rows with these ids, or all if ids is NULL.
+-- Returns the number of rows.
 CREATE FUNCTION belfry.inbox_retry(ids bigint[] DEFAULT NULL) RETURNS bigint LANGUAGE sql AS $$
     WITH gone AS (
         DELETE FROM belfry.inbox_rejected r

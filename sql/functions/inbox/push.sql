@@ -1,5 +1,5 @@
--- Pushes a message when the calling transaction commits. Returns its transaction id, given or new. A
--- second message with a transaction id that its partition has already is not stored.
+-- Pushes a message when the calling transaction commits. Returns the transaction id, which is
+-- transaction_id or a new one. If the partition has a message with this transaction id, none is added.
 CREATE FUNCTION belfry.push(
     queue text, payload json, partition text DEFAULT 'Default', transaction_id text DEFAULT NULL,
     delay interval DEFAULT NULL, trace_id uuid DEFAULT NULL, visible_at timestamptz DEFAULT NULL
@@ -11,20 +11,20 @@ DECLARE
 BEGIN
     IF payload IS NULL THEN
         RAISE EXCEPTION 'belfry.push: the payload is NULL' USING ERRCODE = 'null_value_not_allowed',
-            HINT = 'For the JSON value null write ''null''; of a row make JSON with to_json(row).';
+            HINT = 'For the JSON value null write ''null''. To make JSON from a row write to_json(row).';
     ELSIF octet_length(partition) > 255 OR partition IN ('.', '..') THEN
         RAISE EXCEPTION 'belfry.push: the name of the partition is %', CASE WHEN partition IN ('.', '..') THEN partition ELSE octet_length(partition) || ' bytes long' END
-            USING ERRCODE = 'invalid_parameter_value', HINT = 'It has at most 255 bytes, and is not . or .., which clients remove from paths.';
+            USING ERRCODE = 'invalid_parameter_value', HINT = 'A name has at most 255 bytes, and is not . or .., because clients remove these from paths.';
     ELSIF char_length(v_id) > 255 THEN
         RAISE EXCEPTION 'belfry.push: the transaction id is % characters long', char_length(v_id)
-            USING ERRCODE = 'invalid_parameter_value', HINT = 'At most 255 characters are allowed; a hash of it will do.';
+            USING ERRCODE = 'invalid_parameter_value', HINT = 'At most 255 characters are allowed. Use a hash of the id instead.';
     END IF;
     INSERT INTO belfry.inbox (queue, partition, payload, transaction_id, trace_id, visible_at)
     VALUES (queue, coalesce(partition, 'Default'), payload, v_id, trace_id, v_at);
     RETURN v_id;
 END $$;
 
--- The same for a jsonb payload.
+-- Pushes a jsonb payload; see the first belfry.push.
 CREATE FUNCTION belfry.push(
     queue text, payload jsonb, partition text DEFAULT 'Default', transaction_id text DEFAULT NULL,
     delay interval DEFAULT NULL, trace_id uuid DEFAULT NULL, visible_at timestamptz DEFAULT NULL
@@ -32,7 +32,7 @@ CREATE FUNCTION belfry.push(
     SELECT belfry.push($1, $2::json, $3, $4, $5, $6, $7)
 $$;
 
--- The same for JSON as text. A quoted payload without a type is text.
+-- Pushes JSON text. Postgres chooses this function for a quoted payload without a type.
 CREATE FUNCTION belfry.push(
     queue text, payload text, partition text DEFAULT 'Default', transaction_id text DEFAULT NULL,
     delay interval DEFAULT NULL, trace_id uuid DEFAULT NULL, visible_at timestamptz DEFAULT NULL
@@ -44,9 +44,9 @@ BEGIN
     BEGIN
         v_payload := payload::json;
     EXCEPTION WHEN invalid_text_representation THEN
-        RAISE EXCEPTION 'belfry.push: the payload is no JSON: %', left(payload, 80)
+        RAISE EXCEPTION 'belfry.push: the payload is not valid JSON: %', left(payload, 80)
             USING ERRCODE = 'invalid_text_representation',
-                  HINT = 'Of text make a JSON string with to_json(x::text), of a row an object with to_json(row).';
+                  HINT = 'Make a JSON string from a text with to_json(x::text), and an object from a row with to_json(row).';
     END;
     RETURN belfry.push(queue, v_payload, partition, transaction_id, delay, trace_id, visible_at);
 END $$;

@@ -1,6 +1,5 @@
--- Pushes many messages with one statement, in the order of the arrays. partitions and
--- transaction_ids are as long as payloads, or NULL. Returns the positions, from 1, and the
--- transaction ids.
+-- Pushes many messages with one statement, in the order of the arrays. partitions and transaction_ids
+-- have the length of payloads, or are NULL. Returns the positions, from 1, and the transaction ids.
 CREATE FUNCTION belfry.push_many(
     queue text, payloads json[], partitions text[] DEFAULT NULL, transaction_ids text[] DEFAULT NULL,
     delay interval DEFAULT NULL, trace_id uuid DEFAULT NULL, visible_at timestamptz DEFAULT NULL

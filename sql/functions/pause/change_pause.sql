@@ -1,15 +1,15 @@
--- Pauses or resumes a queue, one partition of it (p_partition), or one of its groups (p_group).
--- changed is NULL if it does not exist. partition_id is the id of the partition.
+-- Pauses or resumes a queue, one partition of the queue (p_partition), or one of its groups (p_group).
+-- changed is NULL if the target does not exist. partition_id is the id of the partition.
 --
--- Every claim reads the flags, and a pause writes no cursor. Why nothing is stranded:
+-- Every claim reads the flags, and a pause writes no cursor. No message is stranded, for these reasons:
 --
---   1. A paused queue or group leaves ready_at of its cursors as it is. So a resume needs no wake. It
---      must make every waiter look again.
+--   1. A pause of a queue or a group does not change ready_at. So a resume of a queue or a group needs no
+--      wake, but all waiting requests must probe again after it.
 --   2. In a paused partition, a claim and settle_drained set ready_at of a due cursor to NULL. Otherwise
---      every pop from any partition would find that cursor first. Both are followed by a wake.
---   3. A wake does nothing in a paused partition. So a resume of a partition must be followed by a
---      wake after its commit, as a push is. If the wake of step 2 still saw the pause, the wake of the
---      resume starts later and sees the NULL.
+--      every pop that names no partition would find that cursor first. A wake follows both.
+--   3. A wake does nothing in a paused partition. So a wake must follow the commit of a resume of a
+--      partition, as after a push. If the wake of step 2 still saw the pause, the wake of the resume
+--      starts later and sees the NULL.
 CREATE FUNCTION belfry.change_pause(
     p_queue text, p_partition text, p_group text, p_paused boolean, OUT changed boolean, OUT partition_id bigint
 ) LANGUAGE plpgsql SET synchronous_commit = on AS $$

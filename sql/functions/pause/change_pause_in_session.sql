@@ -1,8 +1,8 @@
--- Is belfry.pause and belfry.resume: changes a pause in a SQL session and writes the audit.
+-- Runs belfry.pause and belfry.resume: changes a pause in a SQL session and writes a row of the audit.
 --
 -- No wake can follow the commit of the session. So a resume of a partition locks all its cursors, and
--- makes them ready under the locks. Pushes to the partition wait until the commit. It waits up to 5
--- seconds for each cursor that another session has locked.
+-- makes them ready under the locks. Pushes to the partition wait until the commit. The resume waits up
+-- to 5 seconds for each cursor that another session has locked.
 CREATE FUNCTION belfry.change_pause_in_session(p_queue text, p_partition text, p_group text, p_paused boolean) RETURNS boolean
 LANGUAGE plpgsql SET lock_timeout = '5s' AS $$
 DECLARE

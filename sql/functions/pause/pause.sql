@@ -1,5 +1,5 @@
--- Pauses a queue, one of its partitions, or one of its consumer groups. Pops then return nothing.
--- Pushes and acks go on. Returns false if it is paused already.
+-- Pauses a queue, one of its partitions, or one of its consumer groups. Pops then return nothing. Pushes
+-- and acks continue. Returns false if the target is paused already.
 CREATE FUNCTION belfry.pause(queue text, partition text DEFAULT NULL, consumer_group text DEFAULT NULL) RETURNS boolean
 LANGUAGE sql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
     SELECT belfry.change_pause_in_session($1, $2, $3, true)

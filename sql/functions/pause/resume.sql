@@ -1,4 +1,4 @@
--- Ends a pause. Waiting pops and SQL consumers are woken at the commit. Returns false if it is not
+-- Ends a pause. The commit wakes waiting pops and SQL consumers. Returns false if the target is not
 -- paused.
 CREATE FUNCTION belfry.resume(queue text, partition text DEFAULT NULL, consumer_group text DEFAULT NULL) RETURNS boolean
 LANGUAGE sql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$

@@ -3,23 +3,23 @@
 -- By partition, distinct and ascending:
 --   p_partitions, p_counts   The id, and the number of messages.
 --   p_visible_until          The latest p_visible_at, or an empty array.
---   p_sealed, p_bounded      Lists of ids: payloads are sealed; the queue has a maxSize (NULL: not
---                            checked).
+--   p_sealed, p_bounded      The ids of the partitions whose payloads are encrypted, and of those whose
+--                            queue has a maxSize (NULL: not checked).
 -- By message:
 --   p_lanes, p_nths          The index in p_partitions, and the position in that partition, from 1.
 --   p_ids, p_transactions, p_payloads
 --   p_traces, p_subs, p_visible_at, p_encrypted   May be empty.
--- p_check_duplicates: a transaction id may be stored already. In the arrays it occurs once in a
--- partition.
+-- p_check_duplicates: a transaction id may be stored already. The arrays have a transaction id at most
+-- once for each partition.
 --
--- Returns the index of each duplicate, and the stored id. Raises BF001 if the caller's knowledge of
--- a partition is out of date: it is deleted or closed, or its queue changed sealing or maxSize.
+-- Returns the index and the stored message id of each duplicate. Raises BF001 if the caller has outdated
+-- facts: the partition is deleted or closed, or encryption or maxSize of the queue was switched.
 --
--- Locks the partitions in id order until the commit. The holder of the locks assigns the next seqs.
--- The search for duplicates is a later statement, so its snapshot holds every stored message.
+-- Locks the partitions in id order until the commit. The holder of the locks assigns the next seqs. The
+-- search for duplicates is a later statement, so its snapshot holds every stored message.
 --
--- It is a function because its plans are kept (starting a plan of this size costs more than running
--- it), and because an array with an index replaces joins of messages with partitions.
+-- append is a function because a function keeps its plans: to start a plan of this size costs more than
+-- to run it. It also replaces joins of messages with partitions by indexes of arrays.
 CREATE FUNCTION belfry.append(
     p_partitions bigint[], p_counts bigint[], p_visible_until timestamptz[], p_sealed bigint[],
     p_lanes integer[], p_nths integer[], p_ids uuid[], p_transactions text[], p_payloads text[],

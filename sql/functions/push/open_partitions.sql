@@ -1,9 +1,9 @@
--- Finds or creates queues and partitions by name, and returns one row for each pair. A name of a
--- queue that is being deleted right now has no row, and the caller asks again.
+-- Finds or creates queues and partitions by name, and returns one row for each pair. If the queue is
+-- deleted meanwhile, its pairs have no rows, and the caller calls again.
 --
--- Locks the queues with FOR SHARE before it creates partitions. join_group locks the queue with FOR
--- NO KEY UPDATE while it registers a group. So this call or a later join_page creates the cursor of
--- each pair of them. A new cursor of a group that starts in the future gets its start_at.
+-- Locks the queues with FOR SHARE before it creates partitions. join_group locks the queue with FOR NO
+-- KEY UPDATE while it registers a group. So either this call or a later join_page creates the cursor of
+-- a group in a partition. If the group starts in the future, the cursor gets its start_at.
 CREATE FUNCTION belfry.open_partitions(
     p_queues text[], p_partitions text[], p_lease_time bigint, p_retry_limit bigint, p_retry_delay bigint DEFAULT 0,
     p_retry_backoff bigint DEFAULT 0, p_retry_delay_max bigint DEFAULT 0

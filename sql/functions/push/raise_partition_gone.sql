@@ -2,5 +2,5 @@
 -- names up again and repeats the push.
 CREATE FUNCTION belfry.raise_partition_gone() RETURNS bigint LANGUAGE plpgsql AS $$
 BEGIN
-    RAISE EXCEPTION 'a partition of this push is gone' USING ERRCODE = 'BF001';
+    RAISE EXCEPTION 'a partition of this push does not exist any more' USING ERRCODE = 'BF001';
 END $$;

@@ -1,9 +1,9 @@
--- Deletes a message with its dead letters, redrives and traces. A cursor before the message skips
--- it from now on, so its depth stays exact. A lease without a message left ends.
+-- Deletes a message with its dead letters, redrives and traces. A cursor before the message skips it
+-- from now on, so the depth of the cursor stays exact. A lease ends if it has no other message.
 --
--- Returns a row for each changed cursor: the lease that may hold the message (or NULL), and the
--- seconds until the cursor is ready (NULL: it is not). If the message existed, a last row has only
--- NULLs. Locks the partition, then its cursors in group order. A wake must follow the commit.
+-- Returns a row for each changed cursor: the lease that may hold the message (or NULL), and the seconds
+-- until the cursor is ready (NULL: not ready). If the message existed, a last row has only NULLs. Locks
+-- the partition, then its cursors in group order. A wake must follow the commit.
 CREATE FUNCTION belfry.delete_message(p_partition bigint, p_transaction text)
 RETURNS TABLE (group_id bigint, lease_id uuid, ready_in float8) LANGUAGE plpgsql AS $$
 #variable_conflict use_column
@@ -17,7 +17,7 @@ DECLARE
 BEGIN
     PERFORM p.id FROM belfry.partition p WHERE p.id = p_partition AND NOT p.closed FOR NO KEY UPDATE;
     IF NOT FOUND THEN
-        RETURN; -- the purge of the queue deletes everything, and locks in another order
+        RETURN; -- the purge of the queue deletes the message, and locks in another order
     END IF;
     PERFORM c.group_id FROM belfry.cursor c
       WHERE c.partition_id = p_partition
@@ -56,8 +56,8 @@ BEGIN
                        ELSE v_committed >= k.lease_end END;
         UPDATE belfry.cursor c
            SET committed = v_committed, skip = v_skip, redrives = nullif(c.redrives - least(v_redriven, 1), 0),
-               -- The first message after committed is another one now. It was delivered at
-               -- most once, with its batch, and did not fail.
+               -- Another message is the first after committed now. It was delivered at most once, in the
+               -- same batch, and did not fail.
                attempts = CASE WHEN v_committed = k.committed THEN c.attempts
                                WHEN v_committed >= coalesce(c.lease_end, 0) THEN 0
                                ELSE least(c.attempts, 1) END,

@@ -1,7 +1,7 @@
--- Puts the dead letters with the ids p_letters back for their groups. A dead letter without a
--- cursor stays. A dead letter without a message is deleted. Returns for each cursor the number of
--- messages put back, and the seconds until it is ready. Locks the cursors in (partition, group) order
--- before it reads, so each dead letter counts once.
+-- Puts the dead letters with the ids p_letters back for their groups. A dead letter without a cursor
+-- stays. A dead letter without a message is deleted. Returns for each cursor the number of messages put
+-- back, and the seconds until the cursor is ready. Locks the cursors in (partition, group) order before
+-- it reads the dead letters, so each dead letter counts once.
 CREATE FUNCTION belfry.redrive_dead_letters(p_letters bigint[])
 RETURNS TABLE (group_id bigint, partition_id bigint, redriven bigint, ready_in float8) LANGUAGE plpgsql AS $$
 #variable_conflict use_column
@@ -25,7 +25,7 @@ BEGIN
            AND (SELECT true FROM belfry.cursor c WHERE c.partition_id = d.partition_id AND c.group_id = d.group_id)
         RETURNING d.partition_id, d.group_id, d.seq, d.attempts,
                   (SELECT true FROM belfry.message m WHERE m.partition_id = d.partition_id AND m.seq = d.seq) AS there,
-                  -- A message may be redriven already, and dead-lettered again after a seek.
+                  -- After a seek, a message that is already redriven may become a dead letter again.
                   (SELECT true FROM belfry.redrive r
                     WHERE r.partition_id = d.partition_id AND r.group_id = d.group_id AND r.seq = d.seq) IS NULL AS fresh
     ), kept AS (

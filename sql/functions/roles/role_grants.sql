@@ -1,17 +1,18 @@
--- Returns the statements that give role_name the rights of a 'producer', a 'consumer' or an
--- 'admin'. The role may also be one that logs in. A database can have default privileges that close all functions.
+-- Returns the statements that give role_name the rights of a 'producer', a 'consumer' or an 'admin'. The
+-- role may also be a login role. The statements name all functions, because the default privileges of a
+-- database may give PUBLIC no right to execute functions.
 CREATE FUNCTION belfry.role_grants(kind text, role_name name) RETURNS SETOF text LANGUAGE plpgsql STABLE
 SET search_path = pg_catalog, pg_temp AS $$
 #variable_conflict use_variable
 BEGIN
     IF kind IS NULL OR kind NOT IN ('producer', 'consumer', 'admin') THEN
         RAISE EXCEPTION 'the kind % is not known', quote_nullable(kind) USING ERRCODE = 'invalid_parameter_value',
-            HINT = 'It is ''producer'', ''consumer'' or ''admin''.';
+            HINT = 'Use ''producer'', ''consumer'' or ''admin''.';
     END IF;
     RETURN QUERY SELECT format(s.text, role_name, pg_get_userbyid(o.relowner)) FROM pg_class o, (VALUES
         ('producer consumer admin', 'GRANT USAGE ON SCHEMA belfry TO %I'), ('producer consumer admin', 'GRANT SELECT ON belfry.grants TO %I'),
         ('producer admin', 'GRANT INSERT (queue, partition, payload, transaction_id, trace_id, visible_at), SELECT (id) ON belfry.inbox, belfry.outbox TO %I'),
-        -- Rights on columns: who may UPDATE or DELETE in a whole table may also lock it against everybody.
+        -- Rights on columns, because a role with UPDATE or DELETE on a whole table may also lock the table.
         ('producer admin', 'GRANT INSERT (target, queue, events, key, condition, payload, columns, strict), UPDATE (events) ON belfry.attachment TO %I'),
         ('producer admin', 'GRANT INSERT (target, queue, event, code, message) ON belfry.attachment_failure TO %I'),
         ('producer admin', 'GRANT SELECT ON belfry.attachment, belfry.attachment_failure, belfry.attachments, belfry.outbox TO %I'),
@@ -21,11 +22,11 @@ BEGIN
             'belfry.pop(text, text, integer, text, integer), belfry.ack(uuid, uuid[], text, text, interval), belfry.extend(uuid, bigint) TO %I'),
         ('admin', 'GRANT SELECT, INSERT, UPDATE, DELETE ON ALL TABLES IN SCHEMA belfry TO %I'),
         ('admin', 'GRANT EXECUTE ON FUNCTION belfry.advance_ids(), belfry.change_grant(text, name, text, text, boolean), '
-            'belfry.pause(text, text, text), belfry.resume(text, text, text) TO %I'),
+            'belfry.pause(text, text, text), belfry.resume(text, text, text), belfry.change_pause(text, text, text, boolean) TO %I'),
         ('admin', 'REVOKE INSERT, UPDATE, DELETE ON belfry.schema_migrations FROM %I'),
         ('admin', 'ALTER DEFAULT PRIVILEGES FOR ROLE %2$I IN SCHEMA belfry GRANT SELECT, INSERT, UPDATE, DELETE ON TABLES TO %1$I')
     ) AS s(kinds, text)
      WHERE o.oid = 'belfry.queue'::regclass AND kind = ANY (string_to_array(s.kinds, ' '))
-       -- Another migration tool keeps its record elsewhere.
+       -- Another migration tool stores the schema version in another table.
        AND (s.text NOT LIKE '%schema_migrations%' OR to_regclass('belfry.schema_migrations') IS NOT NULL);
 END $$;

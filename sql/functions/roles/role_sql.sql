@@ -1,5 +1,5 @@
--- Returns the statements that create the three roles and their rights. A role with CREATEROLE runs
--- them.
+-- Returns the statements that create the three roles and grant their rights. A role with CREATEROLE can
+-- run the statements.
 CREATE FUNCTION belfry.role_sql() RETURNS SETOF text LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
     v_kind text;

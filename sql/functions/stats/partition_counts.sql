@@ -1,15 +1,15 @@
--- Counts the messages of one partition by state, in one row. done is the seq up to which every
--- group has finished. The cost grows with groups and dead letters, not with messages. The body is
--- one SELECT, so the planner inlines it.
+-- Counts the messages of one partition by state, in one row. done is the seq up to which every group has
+-- finished. The cost grows with groups and dead letters, not with messages. The body is one SELECT, so
+-- the planner inlines it.
 --
--- remaining is the number of messages that a group must still finish. waiting is the part of it that
--- no live lease of the log covers. Both include redriven messages. The group with the most work left
--- decides the state of a message. Without a group, every message is pending. A dead-lettered message
--- counts only as dead.
+-- remaining is the number of messages that a group must still finish. waiting is the number of these
+-- messages that no live lease of the log covers. Both include redriven messages. The group with the most
+-- remaining messages decides the state of a message. Without a group, every message is pending. A
+-- dead-lettered message counts only as dead.
 --
--- A cursor does not know every deleted message ahead of it. least() subtracts them from the waiting
--- messages, never from the leased ones. Until the cursor has passed them, as many completed messages
--- may count as waiting.
+-- A cursor does not know every deleted message after it. least() subtracts the deleted messages from
+-- waiting, never from the leased messages. Until the cursor has passed the deleted messages, the same
+-- number of completed messages may count as waiting.
 CREATE FUNCTION belfry.partition_counts(p_partition bigint, p_last_seq bigint, p_trimmed bigint, p_holes bigint)
 RETURNS TABLE (total bigint, pending bigint, processing bigint, completed bigint, dead bigint, done bigint)
 LANGUAGE sql STABLE AS $$

@@ -1,10 +1,10 @@
--- Deletes a partition that stores no message, has no dead letter and no state of a stream, and got no
--- push for p_idle. Its cursors are deleted too. Returns whether it was deleted. While a group joins the
--- queue, nothing is deleted, because join_page may be creating a cursor.
+-- Deletes a partition and its cursors if it has no message, no dead letter and no state of a stream, and
+-- got no push for p_idle. Returns whether the partition was deleted. While a group joins the queue, no
+-- partition is deleted, because join_page may be creating a cursor.
 --
--- Locks the queue (shared, against a group that joins), then the partition, then its cursors. A
--- push that waits for the partition finds it deleted, looks up the name again, and creates a new
--- one. A claim or an ack finds no cursor.
+-- Locks the queue (shared, so no group can be registered), then the partition, then its cursors. A push
+-- that waits for the lock finds no partition, looks up the name again, and creates a new partition. A
+-- claim or an ack finds no cursor.
 CREATE FUNCTION belfry.remove_idle_partition(p_partition bigint, p_idle interval) RETURNS boolean LANGUAGE plpgsql AS $$
 DECLARE
     v_queue bigint;

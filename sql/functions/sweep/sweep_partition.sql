@@ -1,5 +1,5 @@
--- One step of a sweep over one partition: deletes up to p_limit messages by the options of the
--- queue and moves cursors past them. pkg/engine/sweep calls it until more is false.
+-- One step of a sweep over one partition: deletes up to p_limit messages by the options of the queue and
+-- moves cursors past them. pkg/engine/sweep calls it until more is false.
 --
 -- p_evict selects the rules, in this order:
 --
@@ -9,23 +9,23 @@
 --          no group reads.
 --   false  'retention' (retentionSeconds): deletes messages, consumed or not.
 --          'completed' (completedRetentionSeconds): deletes messages behind every cursor.
---          Without retentionEnabled, only the latter applies, with p_completed.
+--          Without retentionEnabled, only 'completed' applies, with the limit p_completed.
 --
--- p_above: NULL, or a seq above which the swept part of the log is examined again for messages that
--- were kept before.
+-- p_above: NULL, or a seq. The sweep then examines the swept messages above this seq again, because
+-- earlier sweeps kept some of them.
 --
--- Locks the queue (shared, so no group is registered), the partition, and its cursors in group order.
--- So a live lease stays live until the commit: its messages are not deleted, and its cursor does not
--- move.
+-- Locks the queue (shared, so no group can be registered), the partition, and its cursors in group
+-- order. So a live lease stays live until the commit. The messages of a live lease are not deleted, and
+-- its cursor does not move.
 --
--- A dead-lettered message is kept until its dead letters are settled or purged. 'retention' deletes
--- it with its dead letters once all of them are old enough and no other session has locked them.
+-- A dead-lettered message is kept until its dead letters are settled or purged. 'retention' deletes it
+-- with its dead letters once all of them are old enough and no other session has locked them.
 --
--- created_at never decreases within a log, so the first p_limit messages of the range are enough.
--- The commit does not wait for the disk: the next sweep repeats a lost step.
+-- created_at never decreases within a log, so the first p_limit messages of the range are enough. The
+-- commit does not wait for the disk: the next sweep repeats a lost step.
 --
--- Returns the counts by rule (sql/schema/queue_sweep.sql). more: another step may find work. seen:
--- with p_above, where the next step goes on. groups, ready_in: the moved cursors, from move_cursors.
+-- Returns the counts by rule (sql/schema/queue_sweep.sql). more: another step may find work. seen: with
+-- p_above, the p_above of the next step. groups, ready_in: the moved cursors, from move_cursors.
 CREATE FUNCTION belfry.sweep_partition(p_queue bigint, p_partition bigint, p_evict boolean, p_limit bigint, p_above bigint, p_completed bigint DEFAULT 0)
 RETURNS TABLE (
     skipped bigint, retention bigint, completed bigint, evicted bigint, expired bigint, unread bigint, more boolean, seen bigint,
@@ -77,7 +77,7 @@ BEGIN
       WHERE c.partition_id = p_partition
       ORDER BY c.partition_id, c.group_id
         FOR NO KEY UPDATE;
-    -- After the locks: a lease may end or be extended while this call waits for them.
+    -- Reads the clock after the locks: a lease may end or be extended while this call waits for them.
     v_now := clock_timestamp();
     v_swept := greatest(p.swept, p.trimmed);
     retention := 0; completed := 0; evicted := 0; expired := 0; unread := 0; skipped := 0;
@@ -218,7 +218,7 @@ BEGIN
      ORDER BY m.seq LIMIT 1;
     v_trimmed := coalesce(v_trimmed, p.last_seq);
     v_swept := greatest(v_swept, v_trimmed);
-    -- Without progress all that is left must stay, and another step would find nothing.
+    -- After a step without progress, another step would find nothing: the remaining messages must stay.
     more := p_above IS NULL AND v_room <= 0 AND (v_gone > 0 OR v_n > 0 OR v_swept > p.swept);
     IF v_gone > 0 OR v_trimmed > p.trimmed OR v_swept > p.swept THEN
         UPDATE belfry.partition k

@@ -1,10 +1,10 @@
 -- Announces a ready cursor to the servers at the commit. Every SQL function that sets ready_at to a
--- value calls it, also for an instant in the future. pkg/postgres/listen describes the text.
+-- value calls it, also for an instant in the future. pkg/postgres/listen describes the notification.
 --
--- The text has the instant at which the cursor is ready, so a server need not scan everything that
--- was ever due. It is 0 (unknown) for an instant less than ten seconds ahead, which may pass before
--- the commit. A session with belfry.notify = off announces nothing: waiting requests see the cursor
--- at the next dispatch.fallback_interval.
+-- The notification has the instant at which the cursor is ready, so a server need not scan all index
+-- entries. It has 0 (unknown) for an instant less than ten seconds ahead, which may pass before the
+-- commit. A session with belfry.notify = off announces nothing: waiting requests see the cursor at the
+-- next dispatch.fallback_interval.
 CREATE FUNCTION belfry.announce_ready(p_group bigint, p_partition bigint) RETURNS void LANGUAGE plpgsql AS $$
 DECLARE
     v_at timestamptz;

@@ -1,8 +1,7 @@
--- Reports whether p_committed is the end of the partition, and stays the end until this transaction
--- ends: then it holds the lock that pushes take. So a cursor there, set to not ready by this
--- transaction, needs no wake after the commit. False while a push is under way. Never waits; the
--- caller must not wait for a lock after it. Pushes to the partition wait for the caller's commit, so
--- only transactions with one cursor call it.
+-- Locks the partition if no push holds the lock, and never waits. Returns true if p_committed is then
+-- the last seq. Pushes need the lock, so p_committed stays the last seq until this transaction ends. So a
+-- cursor at p_committed needs no wake after the commit. The caller must not wait for another lock after
+-- this call. Pushes to the partition wait for the commit, so only transactions with one cursor call it.
 CREATE FUNCTION belfry.hold_drained(p_partition bigint, p_committed bigint) RETURNS boolean LANGUAGE plpgsql AS $$
 DECLARE
     v_last_seq bigint;

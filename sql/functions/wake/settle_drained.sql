@@ -2,9 +2,9 @@
 -- partition is paused. belfry.ack leaves such cursors. Both arrays name the cursors, ascending by
 -- (partition, group). Returns the number of settled cursors. A wake must follow the commit.
 --
--- Locks each cursor, and skips a locked one: its holder leaves it correct, or marked ready. It checks a
--- cursor before the lock, so that it locks no cursor with messages, and again after the lock, with a
--- newer snapshot.
+-- Locks each cursor. It skips a cursor that another transaction has locked: that transaction leaves
+-- ready_at correct, or in the past. It checks a cursor before the lock, so that it locks no cursor with
+-- messages, and again after the lock, with a newer snapshot.
 CREATE FUNCTION belfry.settle_drained(p_partitions bigint[], p_groups bigint[]) RETURNS bigint LANGUAGE plpgsql AS $$
 DECLARE
     v_settled bigint := 0;

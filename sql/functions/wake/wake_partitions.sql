@@ -1,13 +1,13 @@
--- Sets ready_at of every cursor that needs a wake in p_partitions, and returns those cursors with
--- the seconds until they are ready. See store/wake. A cursor with a start_at moves over the
--- messages before that instant. start_at is cleared at the first message after it.
+-- Sets ready_at of every cursor that needs a wake in p_partitions, and returns those cursors with the
+-- seconds until they are ready. See store/wake. A cursor with a start_at moves past the messages before
+-- that instant. The first message after that instant clears start_at.
 --
--- It looks at the newest version of the cursor of each group. In a queue with more than 1,000 groups it
--- looks only at cursors in the index cursor_asleep, which has all that needs_wake can accept: most
--- cursors of many groups are ready. It also reads old versions there, which a held snapshot keeps.
+-- It reads the newest version of the cursor of each group. In a queue with more than 1,000 groups, most
+-- cursors are ready, so it reads only the index cursor_asleep, which contains every cursor that
+-- needs_wake accepts. There it also reads old versions of cursors, which a held snapshot keeps.
 --
--- Locks the cursors in (partition, group) order, and checks each one again under its lock. Its
--- commit does not wait for the disk.
+-- Locks the cursors in (partition, group) order, and checks each cursor again under its lock. Its commit
+-- does not wait for the disk.
 CREATE FUNCTION belfry.wake_partitions(p_partitions bigint[])
 RETURNS TABLE (group_id bigint, partition_id bigint, ready_in float8) LANGUAGE plpgsql AS $$
 #variable_conflict use_column

@@ -1,2 +1,2 @@
--- Returns the number of the Postgres process that serves the connection.
+-- Returns the process id of the Postgres process that serves the connection.
 SELECT pg_backend_pid()

@@ -1,6 +1,7 @@
--- Lists what the role of this session lacks to serve with the schema, each row as the middle of a GRANT. schema_migrations is
--- only read, and SQL functions alone change the tables of attachments and grants. Only triggers and belfry.pause call the
--- functions that belfry.role_grants leaves out. A schema without tables is still to be migrated, which needs CREATE.
+-- Lists the rights that a server needs and the role of this session does not have. Each row is the part of
+-- a GRANT between GRANT and TO. A server only reads schema_migrations, and only SQL functions change the
+-- tables of attachments and grants. Functions of triggers and change_pause_in_session are left
+-- out: belfry.role_grants grants them to no role. CREATE is needed only for the migration of an empty schema.
 SELECT string_agg(p.privilege, ', ' ORDER BY p.place) || ' ON SCHEMA belfry' AS missing
   FROM (VALUES (1, 'USAGE'), (2, 'CREATE')) AS p (place, privilege)
  WHERE NOT coalesce(has_schema_privilege(to_regnamespace('belfry'), p.privilege), true)
@@ -21,5 +22,5 @@ HAVING count(*) > 0
 SELECT 'EXECUTE ON FUNCTION ' || string_agg(f.oid::regprocedure::text, ', ' ORDER BY f.oid::regprocedure::text)
   FROM pg_proc f
  WHERE f.pronamespace = to_regnamespace('belfry') AND NOT has_function_privilege(f.oid, 'EXECUTE')
-   AND f.prorettype <> 'trigger'::regtype AND f.proname NOT LIKE 'change_pause%'
+   AND f.prorettype <> 'trigger'::regtype AND f.proname <> 'change_pause_in_session'
 HAVING count(*) > 0

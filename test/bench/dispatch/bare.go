@@ -14,13 +14,12 @@ import (
 	"github.com/belfry-mq/belfry/test/bench/rig"
 )
 
-// bareChild is a server that only holds requests.
+// bareChild is the name of a child: an HTTP server that does nothing but hold requests.
 const bareChild = "bare-server"
 
 func startBare(ctx context.Context) (*rig.Server, error) { return rig.StartListening(ctx, bareChild) }
 
-// serveBare holds requests as long as Belfry does, and does nothing else: its cost is that of
-// HTTP.
+// serveBare holds requests for the same time as Belfry does, and does nothing else. Its cost is the cost of HTTP.
 func serveBare(in *bufio.Reader, out io.Writer) error {
 	ctx := rig.UntilEnd(in)
 	var config net.ListenConfig
@@ -42,8 +41,8 @@ func serveBare(in *bufio.Reader, out io.Writer) error {
 	return nil
 }
 
-// hold answers 204 a little before the timeout of the request, as Belfry does. It answers a
-// request without a timeout at once.
+// hold answers 204 a little before the timeout of the request, as Belfry does. It answers a request without a timeout
+// immediately.
 func hold(w http.ResponseWriter, req *http.Request) {
 	millis, err := strconv.Atoi(req.URL.Query().Get("timeout"))
 	if err == nil && millis > 0 {

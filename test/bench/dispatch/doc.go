@@ -1,45 +1,44 @@
-// Command dispatch measures the dispatcher: the delay between a push and the answer of a waiting
-// pop, the cost of waiting requests, and lost messages.
+// Command dispatch measures the dispatcher: the delay between a push and the answer of a waiting pop, the cost of waiting
+// requests, and lost messages.
 //
 //	go run ./test/bench/dispatch        # or: make bench-dispatch
 //	go run ./test/bench/dispatch --only wake,herd --samples 100
 //
-// It prints one line for each figure: measure, what, figure, target, met, missed or BROKEN. A target may be missed on a slow
-// machine. The exit code is 1 if a message was lost, delivered twice, out of order, early or
-// stuck, or if a measure failed.
+// It prints one line for each figure: measure, figure, value, target, and met, missed or BROKEN. A slow machine may miss a
+// target. The exit code is 1 if a message was lost, delivered twice, out of order, early or stuck, or if a measure failed.
 //
-// The command starts a private Postgres, durable and with pg_stat_statements, and the servers as
-// child processes with their default settings. So the processor time and memory of a server do not
-// include the load. Both are read from /proc, which needs Linux. All times are of the clock of
-// this process. Only timers also uses the clock of the database, which is the same on one
-// machine. Every wait has a limit: a message that does not arrive within seconds counts as stuck
-// or lost.
+// The command starts a private Postgres with pg_stat_statements and with durable commits. It starts the servers as child
+// processes with their default settings. So the processor time and memory of a server do not include the load. The command
+// reads both from /proc, which needs Linux. The times come from the clock of this process. Only the measure timers also
+// reads the clock of the database, which is the clock of the same machine. Every wait has a limit: a message that does not
+// arrive within seconds counts as stuck or lost.
 //
 // The measures:
 //
 //	wake       one waiting consumer, a push now and then
 //	instances  the same with the consumer at another instance
 //	idle       1,000 waiting requests, sent again every 10 s, and no messages:
-//	           statements, and processor time beside that of a bare HTTP server
-//	           that holds the same requests
+//	           statements, and the processor time that Belfry uses beyond a bare
+//	           HTTP server that holds the same requests
 //	herd       1,000 waiting requests of one group, one message: statements
 //	many       5,000 waiting requests of 2,000 groups, 200 pushes a second;
 //	           memory for each request
 //	groups     10,000 groups of one queue; 100 of them have a request that waits at
-//	           another instance than 200 pushes a second: requests that a resync woke
+//	           one instance; 200 pushes a second at another instance: requests that
+//	           a resync woke
 //	timers     delays, windows and leases end: lateness, and statements meanwhile
 //	mix        two instances, producers and consumers on both: exactly once, in
 //	           order
 //
-// The first messages fill caches and have no times. The measures many and groups have too
-// many groups for that. A time from the answer of a push can be negative: the server delivers the message when it
-// is committed, before it answers the push.
+// The first messages fill caches, so they are not timed. The measures many and groups have too many groups for such a
+// warmup. A time that starts at the answer of a push can be negative. The server delivers the message when the message is
+// committed, and answers the push after that.
 //
 // # Measured
 //
-// The machine was virtual, with 2 cores shared by Postgres 15, the servers and the load. A durable
-// commit took 0.3 ms, a statement 0.16 ms and a bare HTTP request 0.2 ms, all in a tight loop.
-// After a pause each took twice as long. Wake, instances, herd and groups are of a later run than the others:
+// The machine was a virtual machine with 2 cores. Postgres 15, the servers and the load shared the cores. In a tight loop,
+// a durable commit took 0.3 ms, a statement 0.16 ms and a bare HTTP request 0.2 ms. After a pause each of them took twice
+// as long. The figures of wake, instances, herd and groups were measured later than the others:
 //
 //	wake       answer of the push to answer of the pop     p50  0.03 ms, p99 0.41 ms
 //	           start of the push to answer of the pop      p50  2.27 ms, p99 2.84 ms
@@ -57,8 +56,8 @@
 //	mix        18,916 messages, lost, twice, out of order  0, 0, 0
 //	           double assignments                          0
 //
-// The memory is above the target of 20 KiB. A waiting request has two goroutines with 9 KiB of
-// stack each and 22 KiB of heap. HTTP needs a part of the heap at the bare server, too. A waiting
-// request shrinks its stack (package dispatch): the two stacks have 13 KiB after 30 s of pushes
-// instead of 21. Three runs of many measured 37 to 39 KiB on arrival, two runs without it 40.
+// The memory is above the target of 20 KiB. A waiting request has two goroutines with 9 KiB of stack each, and 22 KiB of
+// heap. The bare server also needs a part of this heap. A waiting request shrinks its stack (package dispatch). After 30 s
+// of pushes the two stacks have 13 KiB. Without the shrinking they have 21 KiB. On arrival, the measure many found 37 to 39
+// KiB for each request with the shrinking, and 40 KiB without it.
 package main

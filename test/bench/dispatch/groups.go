@@ -23,8 +23,8 @@ const (
 	sweptRequests = `belfry_dispatch_woken_total{source="sweep"}`
 )
 
-// measureGroups: a queue has many groups, and a request of some of them waits at another instance than the
-// pushes.
+// measureGroups measures a queue with many groups. Requests of some groups wait at one instance. The pushes go to another
+// instance.
 func measureGroups(ctx context.Context, r *suite, out *rig.Report) (err error) {
 	names := make([]string, groupsWaiting)
 	for i := range names {
@@ -78,8 +78,8 @@ func measureGroups(ctx context.Context, r *suite, out *rig.Report) (err error) {
 	return nil
 }
 
-// makeGroups makes the partitions, all groups and their cursors. The groups without a request are ready: they have
-// messages, and no consumer takes them.
+// makeGroups creates the partitions, all groups and their cursors. The cursors of groups without a request are ready, and
+// no consumer takes their messages.
 func (t *trial) makeGroups(ctx context.Context) (err error) {
 	conn, err := pgx.Connect(ctx, t.cluster.URL(t.database))
 	if err != nil {
@@ -103,8 +103,8 @@ func (t *trial) makeGroups(ctx context.Context) (err error) {
 	return nil
 }
 
-// groupsPushes pushes to every partition at random instants and waits until every group has every message. The
-// next push to a partition follows the answer of the last one, so the order is known.
+// groupsPushes pushes to every partition at random instants. It waits until every group with a request has every message. A
+// push to a partition starts after the answer to the previous push to that partition, so the order is known.
 func (t *trial) groupsPushes(ctx context.Context) error {
 	if err := t.startMeasuring(ctx); err != nil {
 		return err

@@ -13,9 +13,9 @@ import (
 const (
 	herdQueue   = "herd"
 	herdWaiting = 1000
-	// herdRest is the time without statements after which a round is over.
+	// herdRest is the time without statements after which a round has ended.
 	herdRest = 500 * time.Millisecond
-	// herdPatience bounds the delivery of a round.
+	// herdPatience limits the time until a message is delivered.
 	herdPatience = 15 * time.Second
 )
 
@@ -25,7 +25,7 @@ type herdRound struct {
 	preflights, claims, waiting int
 }
 
-// herd is the waiting requests. The winner of a message waits until its round is measured.
+// herd has the waiting requests. The consumer that received a message waits until its round is measured.
 type herd struct {
 	*trial
 	consumers *load.Workers
@@ -33,7 +33,7 @@ type herd struct {
 	again     chan struct{}
 }
 
-// measureHerd: many requests wait for one group, and one message arrives.
+// measureHerd measures one message for which many requests of one group wait.
 func measureHerd(ctx context.Context, r *suite, out *rig.Report) (err error) {
 	if err := enoughFiles(herdWaiting); err != nil {
 		return err
@@ -48,7 +48,7 @@ func measureHerd(ctx context.Context, r *suite, out *rig.Report) (err error) {
 		h.consumers.Go(h.wait)
 	}
 	var rounds []herdRound
-	// The first round fills caches and does not count.
+	// The first round fills caches and is not counted.
 	for len(rounds) <= r.herdRounds && err == nil {
 		var round herdRound
 		if round, err = h.round(h.consumers.Context); err == nil {
@@ -88,7 +88,7 @@ func (h *herd) wait(ctx context.Context) error {
 	}
 }
 
-// round pushes one message and measures its effect. Then it releases the winner.
+// round pushes one message and measures its effect. Then the consumer that received the message waits for the next one.
 func (h *herd) round(ctx context.Context) (round herdRound, err error) {
 	server := h.servers[0]
 	if err := h.waitArrived(ctx, server, herdWaiting); err != nil {
@@ -131,7 +131,7 @@ func (h *herd) round(ctx context.Context) (round herdRound, err error) {
 	}
 }
 
-// reportHerd reports the worst of the rounds.
+// reportHerd reports the worst value of all rounds.
 func reportHerd(out *rig.Report, rounds []herdRound) {
 	worst := herdRound{claims: 1, waiting: herdWaiting - 1}
 	for _, round := range rounds {
@@ -141,13 +141,13 @@ func reportHerd(out *rig.Report, rounds []herdRound) {
 		worst.waiting = further(worst.waiting, round.waiting, herdWaiting-1)
 	}
 	of := fmt.Sprintf(", worst of %d", len(rounds))
-	out.Count("preflights"+of, worst.preflights, 0) // the push claims
+	out.Count("preflights"+of, worst.preflights, 0) // the push itself claims, so there is no preflight
 	out.Count("claims"+of, worst.claims, 1)
 	out.Count("still waiting"+of, worst.waiting, herdWaiting-1)
 	out.Quick("answer of the push to answer of the pop"+of, worst.took, 25*time.Millisecond)
 }
 
-// further returns the number that is further from target.
+// further returns the number whose distance from target is larger.
 func further(a, b, target int) int {
 	if max(a-target, target-a) >= max(b-target, target-b) {
 		return a

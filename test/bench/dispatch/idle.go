@@ -15,13 +15,13 @@ import (
 const (
 	// idleRequests is the number of waiting requests.
 	idleRequests = 1000
-	// idlePollWait is the wait of each request, which is then sent again.
+	// idlePollWait is how long a request waits before the client sends it again.
 	idlePollWait = 10 * time.Second
 )
 
 var errUnexpectedMessages = errors.New("messages arrived although no message was pushed")
 
-// measureIdle: many requests wait and nothing happens.
+// measureIdle measures many waiting requests while no message arrives.
 func measureIdle(ctx context.Context, r *suite, out *rig.Report) error {
 	if err := enoughFiles(2 * idleRequests); err != nil {
 		return err
@@ -34,8 +34,8 @@ func measureIdle(ctx context.Context, r *suite, out *rig.Report) error {
 	return nil
 }
 
-// measureIdleQueues spreads the waiting requests over n queues. A second HTTP server, which does nothing
-// but hold requests, holds as many at the same time. The difference is the cost of Belfry.
+// measureIdleQueues spreads the waiting requests over n queues. A bare HTTP server holds the same number of requests at the
+// same time. The difference between the two servers is the cost of Belfry.
 func (r *suite) measureIdleQueues(ctx context.Context, out *rig.Report, n int) (err error) {
 	t, err := r.start(ctx, 1, []string{""}, lanes(queueNames("idle", n)...))
 	if err != nil {
@@ -93,13 +93,13 @@ func (r *suite) measureIdleQueues(ctx context.Context, out *rig.Report, n int) (
 	return nil
 }
 
-// isTimed reports whether a statement runs by the clock, with or without waiting requests: the canary of the
-// listener every 10 s, and the sweeps.
+// isTimed reports whether the server runs a statement at fixed times, even without requests. These are the canary of the
+// listener, every 10 s, and the sweeps.
 func isTimed(s load.Statement) bool {
 	return s.Text == canary || s.Text == "postgres/listen/notify" || strings.HasPrefix(s.Text, "sweep/")
 }
 
-// waitWritten blocks until the server has written the history of the minute in which the requests came.
+// waitWritten blocks until the server has written the history of the minute in which the requests arrived.
 func (t *trial) waitWritten(ctx context.Context) error {
 	if err := rig.ResetStatements(ctx, t.admin, t.database); err != nil {
 		return err
@@ -115,8 +115,8 @@ func (t *trial) waitWritten(ctx context.Context) error {
 	}
 }
 
-// cpuShares blocks for the time over, and returns the share of a core that each server used in it.
-func cpuShares(ctx context.Context, over time.Duration, servers ...*rig.Server) ([]float64, error) {
+// cpuShares blocks for duration. It returns the share of one core that each server used in that time.
+func cpuShares(ctx context.Context, duration time.Duration, servers ...*rig.Server) ([]float64, error) {
 	before := make([]time.Duration, len(servers))
 	shares := make([]float64, len(servers))
 	started := time.Now()
@@ -126,7 +126,7 @@ func cpuShares(ctx context.Context, over time.Duration, servers ...*rig.Server) 
 			return nil, err
 		}
 	}
-	if err := load.Pause(ctx, over); err != nil {
+	if err := load.Pause(ctx, duration); err != nil {
 		return nil, err
 	}
 	for i, s := range servers {

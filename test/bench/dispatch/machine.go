@@ -12,11 +12,11 @@ import (
 	"github.com/belfry-mq/belfry/test/bench/rig"
 )
 
-// machineSamples is the number of samples of each time of the machine.
+// machineSamples is the number of samples for each measured time.
 const machineSamples = 200
 
-// describeMachine prints the lower bounds of this machine: a commit that waits for the disk, and a
-// request to a server that does nothing.
+// describeMachine prints the lower limits of this machine: the time of a commit that waits for the disk, of a statement,
+// and of a request to a server that does nothing.
 func (r *suite) describeMachine(ctx context.Context, out *rig.Report) (err error) {
 	bare, err := startBare(ctx)
 	if err != nil {

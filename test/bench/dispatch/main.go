@@ -11,7 +11,7 @@ import (
 	"github.com/belfry-mq/belfry/test/bench/rig"
 )
 
-// settings are the flags: how much is measured.
+// settings are the values of the flags. They set how much is measured.
 type settings struct {
 	samples     int
 	idleFor     time.Duration
@@ -22,7 +22,7 @@ type settings struct {
 	mixFor      time.Duration
 }
 
-// measures has all measures in the order they run.
+// measures has all measures in the order in which they run.
 var measures = []rig.Measure[*suite]{
 	{Name: "wake", Run: measureWake},
 	{Name: "instances", Run: measureInstances},
@@ -37,13 +37,13 @@ var measures = []rig.Measure[*suite]{
 func main() {
 	var s settings
 	only := flag.String("only", "", "measures to run, separated by commas (default: all)")
-	flag.IntVar(&s.samples, "samples", 300, "messages of wake and of instances")
-	flag.DurationVar(&s.idleFor, "idle", time.Minute, "length of each half of idle")
-	flag.IntVar(&s.herdRounds, "herd-rounds", 20, "messages of herd")
-	flag.DurationVar(&s.manyFor, "many", 30*time.Second, "length of many")
-	flag.DurationVar(&s.groupsFor, "groups", 20*time.Second, "length of groups")
-	flag.IntVar(&s.timerRounds, "timer-rounds", 5, "rounds of timers, ten instants of each kind in a round")
-	flag.DurationVar(&s.mixFor, "mix", time.Minute, "length of mix")
+	flag.IntVar(&s.samples, "samples", 300, "messages in the measures wake and instances")
+	flag.DurationVar(&s.idleFor, "idle", time.Minute, "duration of each half of the measure idle")
+	flag.IntVar(&s.herdRounds, "herd-rounds", 20, "messages in the measure herd")
+	flag.DurationVar(&s.manyFor, "many", 30*time.Second, "duration of the measure many")
+	flag.DurationVar(&s.groupsFor, "groups", 20*time.Second, "duration of the measure groups")
+	flag.IntVar(&s.timerRounds, "timer-rounds", 5, "rounds of the measure timers, with ten due times of each kind in a round")
+	flag.DurationVar(&s.mixFor, "mix", time.Minute, "duration of the measure mix")
 	os.Exit(rig.Main(map[string]rig.Child{bareChild: serveBare}, func(ctx context.Context, out *rig.Report) error {
 		return run(ctx, s, strings.FieldsFunc(*only, func(r rune) bool { return r == ',' }), out)
 	}))

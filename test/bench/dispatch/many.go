@@ -15,11 +15,11 @@ const (
 	manyQueues  = 2000
 	manyWaiting = 5000
 	manyRate    = 200 // pushes a second
-	// manySettle is the pause after all requests have arrived, before the memory is read.
+	// manySettle is the pause between the arrival of all requests and the reading of the memory.
 	manySettle = 3 * time.Second
 )
 
-// measureMany: many requests wait for many groups, and a few of them receive messages.
+// measureMany measures many requests of many groups. A few of the requests receive messages.
 func measureMany(ctx context.Context, r *suite, out *rig.Report) (err error) {
 	if err := enoughFiles(manyWaiting); err != nil {
 		return err
@@ -29,7 +29,7 @@ func measureMany(ctx context.Context, r *suite, out *rig.Report) (err error) {
 		return err
 	}
 	defer func() { err = errors.Join(err, t.stop()) }()
-	// A second server has done no work yet, so all its memory is that of the waiting requests.
+	// The second server has done no other work, so the growth of its memory is the memory of the waiting requests.
 	if err := t.servers[0].Stop(); err != nil {
 		return err
 	}
@@ -47,7 +47,7 @@ func measureMany(ctx context.Context, r *suite, out *rig.Report) (err error) {
 		waiting.Go(t.NewConsumer(load.PopOptions{Queue: t.queues[i%manyQueues], Batch: 1, AutoAck: true, Wait: longWait}).Loop)
 	}
 	err = t.manyPushes(waiting.Context, before, out)
-	// Several consumers share a queue without a lease, and pushes overlap, so the order is not checked.
+	// Several consumers without a lease share a queue, and pushes overlap. So the order is not checked.
 	counts, err := t.finish(ctx, err, waiting)
 	if err != nil {
 		return err
@@ -99,7 +99,7 @@ func (t *trial) manyPushes(ctx context.Context, before memory, out *rig.Report) 
 	if after, err = readMemory(ctx, server); err != nil {
 		return err
 	}
-	out.Remark("the same after the pushes", after.since(before))
+	out.Remark("the memory of a waiting request after the pushes", after.since(before))
 	all, err := t.statements(ctx)
 	if err != nil {
 		return err
@@ -109,7 +109,7 @@ func (t *trial) manyPushes(ctx context.Context, before memory, out *rig.Report) 
 	return nil
 }
 
-// bareMemory reports the memory of a server that does nothing but hold manyWaiting requests.
+// bareMemory reports the memory of a bare HTTP server that holds manyWaiting requests.
 func bareMemory(ctx context.Context, out *rig.Report) (err error) {
 	bare, err := startBare(ctx)
 	if err != nil {
@@ -133,7 +133,7 @@ func bareMemory(ctx context.Context, out *rig.Report) (err error) {
 	if err != nil {
 		return err
 	}
-	out.Note("the same at the bare server", fmt.Sprintf("%.1f KiB", perRequest(before, after)))
+	out.Note("memory for each request at the bare server", fmt.Sprintf("%.1f KiB", perRequest(before, after)))
 	return nil
 }
 

@@ -26,7 +26,7 @@ func metric(ctx context.Context, c *load.Client, name string) (float64, error) {
 	return 0, fmt.Errorf("the server has no metric %s", name)
 }
 
-// memoryMetrics are the metrics of the memory of a Go server, in bytes except for the first.
+// memoryMetrics are metrics about the memory of a Go server. The first is a number, and the others are in bytes.
 var memoryMetrics = []struct{ name, what string }{
 	{"go_goroutines", "goroutines"},
 	{"go_memstats_stack_inuse_bytes", "stacks"},
@@ -35,7 +35,7 @@ var memoryMetrics = []struct{ name, what string }{
 	{"go_memstats_next_gc_bytes", "heap at which garbage is collected next"},
 }
 
-// memory is the resident memory of a server, and its metrics.
+// memory is the resident memory of a server in bytes, and the values of memoryMetrics.
 type memory struct {
 	resident int64
 	metrics  []float64
@@ -55,7 +55,7 @@ func readMemory(ctx context.Context, server *rig.Server) (m memory, err error) {
 	return m, nil
 }
 
-// since describes the increase for each waiting request.
+// since describes the increase per waiting request.
 func (m memory) since(before memory) string {
 	var parts []string
 	for i, metrics := range memoryMetrics {

@@ -15,19 +15,19 @@ const (
 	mixInstances  = 2
 	mixQueues     = 4
 	mixPartitions = 6
-	// mixConsumers is the number of consumers of one queue at one instance.
+	// mixConsumers is the number of consumers of each queue at each instance.
 	mixConsumers = 3
 	mixWait      = 5 * time.Second
 	mixWarmup    = 2 * time.Second
 	mixBatch     = 10
-	// mixPush is the most messages of one push.
+	// mixPush is the largest number of messages in one push.
 	mixPush = 3
-	// mixGapLeast and mixGapSpread are the time between two pushes to a partition.
+	// The time between two pushes to a partition is mixGapLeast plus a random part of mixGapSpread.
 	mixGapLeast, mixGapSpread = 50 * time.Millisecond, 200 * time.Millisecond
 	doubleAssignments         = "belfry_smart_poll_double_assignment_errors_total"
 )
 
-// measureMix: producers and consumers at two instances, all at once.
+// measureMix measures producers and consumers at two instances at the same time.
 func measureMix(ctx context.Context, r *suite, out *rig.Report) (err error) {
 	var all []load.Lane
 	for _, queue := range queueNames("mix", mixQueues) {
@@ -53,7 +53,7 @@ func measureMix(ctx context.Context, r *suite, out *rig.Report) (err error) {
 	for lane := range all {
 		producers.Go(func(ctx context.Context) error { return t.mixProduce(ctx, lane, end) })
 	}
-	// During the warmup the groups join and the server creates partitions.
+	// During the warmup, the groups join and the server creates the partitions.
 	if err = load.Pause(producers.Context, mixWarmup); err == nil {
 		err = t.startMeasuring(ctx)
 	}
@@ -84,8 +84,8 @@ func measureMix(ctx context.Context, r *suite, out *rig.Report) (err error) {
 	return nil
 }
 
-// mixProduce pushes to one lane, each time at a random instance. The next push follows the
-// answer, so the order is known.
+// mixProduce pushes to one lane, each time at a random instance. A push starts after the answer to the previous push, so
+// the order is known.
 func (t *trial) mixProduce(ctx context.Context, lane int, end time.Time) error {
 	producer := t.NewProducer(lane)
 	for time.Now().Before(end) {

@@ -16,11 +16,10 @@ import (
 )
 
 const (
-	// drainPatience is the time without an arrival after which the remaining messages count as
-	// stuck or lost.
+	// drainPatience is the time without an arrival after which missing messages count as stuck or lost.
 	drainPatience = 15 * time.Second
-	// stuckAfter is the delay after which a delivered message counts as stuck: something other
-	// than its push woke the consumer.
+	// stuckAfter is the delay after which a delivered message counts as stuck. After such a long delay, something other
+	// than the push woke the consumer.
 	stuckAfter = 5 * time.Second
 	// longWait is the longest wait of a pop.
 	longWait = 10 * time.Minute
@@ -30,7 +29,7 @@ const (
 	arrivalRest = time.Second
 )
 
-// suite is what all measures share: a private Postgres and a connection to its statistics.
+// suite is shared by all measures: a private Postgres and a connection to its statistics.
 type suite struct {
 	settings
 	cluster *rig.Cluster
@@ -52,12 +51,12 @@ func newSuite(ctx context.Context, s settings) (*suite, error) {
 	return &suite{settings: s, cluster: cluster, admin: admin}, nil
 }
 
-// close stops Postgres and removes the folder.
+// close stops Postgres and removes its folder.
 func (r *suite) close() error {
 	return errors.Join(r.admin.Close(context.Background()), r.cluster.Close())
 }
 
-// trial is a new database with servers and traffic.
+// trial is a new database with servers and with the traffic of the measure.
 type trial struct {
 	*suite
 	*load.Traffic
@@ -84,8 +83,8 @@ func queueNames(prefix string, n int) []string {
 	return all
 }
 
-// start starts n servers on a new database and creates the queues of the lanes. "" among
-// the groups of the consumers is queue mode. The caller must stop the trial.
+// start starts n servers on a new database and creates the queues of the lanes. The name "" in groups means queue mode. The
+// caller must stop the trial.
 func (r *suite) start(ctx context.Context, n int, groups []string, lanes []load.Lane) (*trial, error) {
 	t := &trial{suite: r}
 	var err error
@@ -150,8 +149,8 @@ func (t *trial) startMeasuring(ctx context.Context) error {
 	return rig.ResetStatements(ctx, t.admin, t.database)
 }
 
-// finish stops the consumers, pops the remaining messages and returns what the ledger found. err is
-// the error of the load.
+// finish stops the consumers, pops the remaining messages and returns the counts of the ledger. err is the error of the
+// load, which finish returns too.
 func (t *trial) finish(ctx context.Context, err error, consumers *load.Workers) (load.Counts, error) {
 	if err = errors.Join(err, consumers.Stop(), rig.Failures(t.Meter)); err != nil {
 		return load.Counts{}, err
@@ -166,8 +165,8 @@ func (t *trial) finish(ctx context.Context, err error, consumers *load.Workers) 
 	return t.Ledger.Counts(), nil
 }
 
-// enoughFiles returns an error unless this process, and a child, may open n connections. The Go
-// runtime has raised the limit to its maximum.
+// enoughFiles returns an error if this process and a child may not open n connections each. The Go runtime has already
+// raised the limit to its maximum.
 func enoughFiles(n uint64) error {
 	const spare = 500
 	var limit syscall.Rlimit
@@ -175,7 +174,7 @@ func enoughFiles(n uint64) error {
 		return fmt.Errorf("reading the limit of open files: %w", err)
 	}
 	if limit.Cur < n+spare {
-		return fmt.Errorf("%d open files are allowed and %d are needed: raise the limit (ulimit -n)", limit.Cur, n+spare)
+		return fmt.Errorf("a process may open %d files but needs %d: raise the limit (ulimit -n)", limit.Cur, n+spare)
 	}
 	return nil
 }

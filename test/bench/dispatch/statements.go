@@ -15,17 +15,16 @@ import (
 )
 
 const (
-	// statementInterval is the time between two looks at the statistics.
+	// statementInterval is the time between two readings of the statistics.
 	statementInterval = 100 * time.Millisecond
-	// quietPatience bounds the wait for a database without statements.
+	// quietPatience limits the wait for a database without statements.
 	quietPatience = time.Minute
-	// canary names the notification that the listener sends to itself as a heartbeat. It touches
-	// no table.
+	// canary is the name of the notification that the listener sends to itself as a heartbeat. It uses no table.
 	canary = "canary"
 )
 
-// statements returns the statements since the last reset by name, the most frequent first. The
-// begin and the end of a transaction do not count: they never come alone.
+// statements returns the statements since the last reset by name, the most frequent first. It leaves out statements that
+// begin or end a transaction, because they never run without another statement.
 func (t *trial) statements(ctx context.Context) ([]load.Statement, error) {
 	all, err := load.Statements(ctx, t.admin, t.database)
 	if err != nil {
@@ -44,8 +43,7 @@ func (t *trial) statements(ctx context.Context) ([]load.Statement, error) {
 	return named, nil
 }
 
-// openings maps the first line of each query file, which is a unique comment, to the name of the
-// file.
+// openings maps the first line of each query file to the name of the file. The first line is a unique comment.
 var openings = readOpenings()
 
 func readOpenings() map[string]string {
@@ -61,8 +59,7 @@ func firstLine(text string) string {
 	return strings.TrimSpace(line)
 }
 
-// statementName returns the name of the query file of a statement, canary, or the beginning of any
-// other statement.
+// statementName returns a name for a statement: the name of its query file, or canary, or the beginning of the text.
 func statementName(text string) string {
 	line := firstLine(text)
 	if name, ok := openings[line]; ok {
@@ -104,8 +101,7 @@ func total(all []load.Statement) int {
 	return calls
 }
 
-// describe lists the calls of each statement per message, for n messages, and the mean time of a
-// call.
+// describe lists how often each statement ran per message, for n messages, and the mean time of a call.
 func describe(all []load.Statement, n int) string {
 	var parts []string
 	for _, s := range all {
@@ -115,7 +111,7 @@ func describe(all []load.Statement, n int) string {
 	return strings.Join(parts, ", ")
 }
 
-// list lists the calls of each statement.
+// list lists how often each statement ran.
 func list(all []load.Statement) string {
 	var parts []string
 	for _, s := range all {

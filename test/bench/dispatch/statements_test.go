@@ -12,7 +12,7 @@ import (
 
 func TestEveryQueryFileHasAUniqueFirstLine(t *testing.T) {
 	t.Parallel()
-	require.Len(t, openings, len(sql.Names()), "two files with the same first line would count as one")
+	require.Len(t, openings, len(sql.Names()), "two files with the same first line could not be told apart")
 	for _, name := range []string{"engine/store/preflight", "engine/store/claim"} {
 		require.Equal(t, name, statementName(sql.Query(name)))
 	}
@@ -36,7 +36,7 @@ func TestStatementSums(t *testing.T) {
 		{Text: "engine/store/claim", Calls: 4, Spent: 2 * time.Millisecond}, {Text: canary, Calls: 3}, {Text: "engine/store/preflight", Calls: 1},
 	}
 	require.Equal(t, 5, total(withoutCanaries(all)))
-	require.Len(t, all, 3, "work does not change the list")
+	require.Len(t, all, 3, "withoutCanaries must not change its argument")
 	require.Equal(t, 5, callsOf(all, "engine/store/claim", "engine/store/preflight"))
 	require.Equal(t, 0, callsOf(all, "engine/store/append"))
 	require.Equal(t, "engine/store/claim 2.00 (0.50 ms)", describe(all[:1], 2))

@@ -18,19 +18,18 @@ const (
 	timerStagger = 20 * time.Millisecond
 	// timerLength is the length of each delay, window and lease.
 	timerLength = 2 * time.Second
-	// timerAfter and timerBefore are not watched: the time after the last push and the time before
-	// the first message is due.
+	// timerAfter and timerBefore are times in which statements are not counted. timerAfter follows the last push.
+	// timerBefore precedes the time at which the first message is due.
 	timerAfter, timerBefore = 300 * time.Millisecond, 200 * time.Millisecond
 	// timerPatience is the delay after which a message counts as stuck.
 	timerPatience = 10 * time.Second
 	timerTarget   = 20 * time.Millisecond
 )
 
-// timerKind is one reason why a message becomes due without a request.
+// timerKind is one reason for which a message becomes due without a request.
 type timerKind struct {
 	name, option string
-	// messages is the number of messages that are due together. The second one keeps a window
-	// open.
+	// messages is the number of messages that become due together. The second message keeps a window open.
 	messages int
 	leased   bool
 }
@@ -61,12 +60,11 @@ type timerPop struct {
 	load.Response `json:"-"`
 }
 
-// timedDelivery is a delivery, and for a lease the first delivery of the message.
+// timedDelivery has the last delivery of a message. If the kind is a lease, it also has the first delivery.
 type timedDelivery struct{ last, first timerPop }
 
-// due returns when the message was due by the clock of the database, which is that of this
-// machine. A lease began a little before its delivery, so the message was not due before
-// earliest.
+// due returns when the message was due. The clock of the database is the clock of this machine. A lease begins a little
+// before its delivery arrives. So a message of a lease was due between earliest and due.
 func (t *timedDelivery) due(k timerKind) (due, earliest time.Time) {
 	if k.leased {
 		return t.first.At.Add(timerLength), t.first.Sent.Add(timerLength)
@@ -75,7 +73,7 @@ func (t *timedDelivery) due(k timerKind) (due, earliest time.Time) {
 	return due, due
 }
 
-// measureTimers: messages become due because time passes.
+// measureTimers measures messages that become due because time passes.
 func measureTimers(ctx context.Context, r *suite, out *rig.Report) (err error) {
 	t, err := r.start(ctx, 1, []string{""}, nil)
 	if err != nil {
@@ -97,7 +95,7 @@ func measureTimers(ctx context.Context, r *suite, out *rig.Report) (err error) {
 		waiting.Go(s.consume)
 	}
 	var counts *timerCounts
-	// The first round fills caches and does not count.
+	// The first round fills caches and is not counted.
 	for round := 0; err == nil && round <= r.timerRounds && (counts == nil || counts.stuck == 0); round++ {
 		if round <= 1 {
 			counts = newTimerCounts()
@@ -111,8 +109,8 @@ func measureTimers(ctx context.Context, r *suite, out *rig.Report) (err error) {
 	return nil
 }
 
-// consume keeps one request waiting. In a queue with leases it lets the first lease expire and
-// acknowledges the second delivery.
+// consume keeps one request waiting. In a queue with leases it lets the first lease expire, and acknowledges the second
+// delivery.
 func (s *timerSlot) consume(ctx context.Context) error {
 	path := fmt.Sprintf("/api/v1/pop/queue/%s?batch=10&wait=true&timeout=%d&autoAck=%t", s.queue, longWait.Milliseconds(), !s.leased)
 	var first timerPop
@@ -161,7 +159,7 @@ func (s *timerSlot) ack(ctx context.Context, d timerPop) error {
 	return err
 }
 
-// push pushes the messages that are due later, after a delay.
+// push waits for delay and then pushes the messages of the slot. They become due later.
 func (s *timerSlot) push(ctx context.Context, delay time.Duration) error {
 	for range s.messages {
 		if err := load.Pause(ctx, delay); err != nil {
@@ -218,13 +216,13 @@ func (t *trial) timerRound(ctx context.Context, slots []*timerSlot, counts *time
 	return ctx.Err()
 }
 
-// timerCounts collects the rounds.
+// timerCounts collects the results of the rounds.
 type timerCounts struct {
 	late                  map[string]*load.Times
 	early, partial, stuck int
 	watched               time.Duration
 	statements            []load.Statement
-	// busyRounds is the number of rounds with a statement.
+	// busyRounds is the number of rounds with at least one statement.
 	busyRounds int
 }
 
@@ -247,7 +245,7 @@ func (c *timerCounts) addDelivery(k timerKind, d *timedDelivery) {
 	}
 }
 
-// addStatements adds the statements of a time in which no message was due.
+// addStatements adds the statements that ran while no message was due.
 func (c *timerCounts) addStatements(watched time.Duration, all []load.Statement) {
 	c.watched += watched
 	c.statements = append(c.statements, all...)

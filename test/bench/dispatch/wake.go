@@ -12,8 +12,8 @@ import (
 )
 
 const (
-	// wakeGap is the least time between two pushes, so that the consumer waits again. A random
-	// part keeps the pushes out of step with other periodic work.
+	// wakeGap is the least time between two pushes. In this time the consumer starts to wait again. A random part, at most
+	// wakeSpread, keeps the pushes out of step with periodic work.
 	wakeGap    = 300 * time.Millisecond
 	wakeSpread = 50 * time.Millisecond
 	// wakeWarmup is the number of pushes that fill caches and prepare statements.
@@ -25,8 +25,8 @@ const (
 	fromStart  = "start of the push to answer of the pop, "
 )
 
-// measureWake: one waiting consumer, and a message now and then. The targets are for a consumer
-// with a lease. With autoAck the claim is the ack, so the delivery waits for the disk.
+// measureWake measures one waiting consumer that gets a message every 300 to 350 ms. The targets are for a consumer with a
+// lease. With autoAck the claim is also the ack, so the delivery waits for the disk.
 func measureWake(ctx context.Context, r *suite, out *rig.Report) error {
 	m, err := r.wakes(ctx, out, "leased, ", 1, false)
 	if err != nil {
@@ -46,7 +46,7 @@ func measureWake(ctx context.Context, r *suite, out *rig.Report) error {
 	return nil
 }
 
-// measureInstances: the same with the consumer at another instance.
+// measureInstances measures the same as measureWake, but the consumer waits at another instance.
 func measureInstances(ctx context.Context, r *suite, out *rig.Report) error {
 	m, err := r.wakes(ctx, out, "", 2, false)
 	if err != nil {
@@ -58,7 +58,7 @@ func measureInstances(ctx context.Context, r *suite, out *rig.Report) error {
 	return nil
 }
 
-// wakes pushes to the first of n instances and pops at the last.
+// wakes pushes to the first of n instances and pops at the last one.
 func (r *suite) wakes(ctx context.Context, out *rig.Report, how string, n int, autoAck bool) (m *load.Meter, err error) {
 	t, err := r.start(ctx, n, []string{""}, lanes("wake"))
 	if err != nil {
@@ -84,8 +84,8 @@ func (r *suite) wakes(ctx context.Context, out *rig.Report, how string, n int, a
 	return t.Meter, nil
 }
 
-// pushOneByOne pushes a message, waits for its delivery, and pauses. The next push would wake a
-// consumer that missed this message.
+// pushOneByOne pushes a message, waits for its delivery, and pauses. The wait is needed because the next push would also
+// wake a consumer that missed this message.
 func (t *trial) pushOneByOne(ctx context.Context) error {
 	producer := t.NewProducer(0)
 	for i := range wakeWarmup + t.samples {

@@ -17,7 +17,7 @@ import (
 )
 
 const (
-	// largeLists are asked for at the same time, listRounds times each.
+	// largeLists lists are read at the same time, and each is read listRounds times.
 	largeLists, listRounds = 20, 5
 	listLetters            = 200
 )
@@ -33,8 +33,9 @@ const sqlDeadLetters = `WITH g AS (INSERT INTO belfry.consumer_group (queue_id, 
 	INSERT INTO belfry.dead_letter (partition_id, seq, group_id, attempts, error)
 	SELECT m.partition_id, m.seq, g.id, 3, 'no' FROM g, belfry.message m`
 
-// measureAnswers: 20 lists of large dead letters are read at the same time. The memory of the server is at most 1.25 times
-// the budget. A list is answered, or refused with 503. A client that follows the cursors gets each dead letter once.
+// measureAnswers reads 20 lists of large dead letters at the same time. The server may use at most 1.25 times
+// http.max_inflight_bytes of memory. Each list must be answered with 200 or refused with 503. A client that follows the
+// cursors must get each dead letter once.
 func measureAnswers(ctx context.Context, r *suite, out *rig.Report) (err error) {
 	t, err := r.start(ctx)
 	if err != nil {
@@ -47,7 +48,7 @@ func measureAnswers(ctx context.Context, r *suite, out *rig.Report) (err error) 
 	if _, err := t.conn.Exec(ctx, sqlDeadLetters); err != nil {
 		return fmt.Errorf("making dead letters: %w", err)
 	}
-	if err := t.restart(ctx); err != nil { // the memory of the pushes does not count
+	if err := t.restart(ctx); err != nil { // so that the memory of the pushes is not counted
 		return err
 	}
 	end := t.watchMemory(ctx)
@@ -75,7 +76,7 @@ func measureAnswers(ctx context.Context, r *suite, out *rig.Report) (err error) 
 	all.Wait()
 	out.Memory(fmt.Sprintf("%d lists of dead letters of 1 MiB at once: memory", largeLists), end(), inflightBudget*5/4)
 	out.Note("answered with 200, with 503", fmt.Sprintf("%d, %d", given, refused))
-	out.Never("answered otherwise or not at all", other)
+	out.Never("other answers, or no answer", other)
 	if strange != nil {
 		out.Note("such as", strange.Error())
 	}
@@ -88,7 +89,7 @@ func measureAnswers(ctx context.Context, r *suite, out *rig.Report) (err error) 
 	return nil
 }
 
-// list reads a list of dead letters into page, unless that is nil, and returns the status.
+// list reads a list of dead letters into page and returns the status. page may be nil.
 func (t *trial) list(ctx context.Context, query string, page *letterPage) (int, error) {
 	target := t.URL("/api/v1/dlq")
 	target.RawQuery = query
@@ -100,8 +101,8 @@ func (t *trial) list(ctx context.Context, query string, page *letterPage) (int, 
 	return resp.Status, err
 }
 
-// listAll follows the cursors of the list, and returns how many dead letters it has. Memory of ended answers may still be
-// in use, so a refused page is read again.
+// listAll follows the cursors of the list and counts the dead letters. If a page is refused, it reads the page again,
+// because memory of finished answers may still be in use.
 func (t *trial) listAll(ctx context.Context) (letters, pages int, err error) {
 	seen, query := map[string]bool{}, url.Values{"limit": {"1000"}}
 	for {

@@ -17,16 +17,17 @@ import (
 
 const (
 	inflightBytes = 2 << 20
-	// inflightBudget is the default of http.max_inflight_bytes.
+	// inflightBudget is the default of http.max_inflight_bytes, in bytes.
 	inflightBudget = 256 << 20
 	bigMessage     = 1 << 20
-	// bigBatch messages of a push fit into http.max_body_bytes.
+	// bigBatch is the number of messages in a push that fits into http.max_body_bytes.
 	bigBatch     = 10
 	bigPopMemory = 200 << 20
 )
 
-// measureInflight: many large pushes at the same time. The memory may grow by 1.25 times the budget. A
-// push is answered with 201 and stored once, or with 503 and stored at most once.
+// measureInflight sends many large pushes at the same time. The memory may grow by at most 1.25 times
+// http.max_inflight_bytes. A push must be answered with 201 and stored once, or be answered with 503 and stored at most
+// once.
 func measureInflight(ctx context.Context, r *suite, out *rig.Report) (err error) {
 	t, err := r.start(ctx)
 	if err != nil {
@@ -74,7 +75,7 @@ func measureInflight(ctx context.Context, r *suite, out *rig.Report) (err error)
 	}
 	out.Memory(fmt.Sprintf("%d pushes of 2 MiB: growth of the memory", t.pushes), grown, inflightBudget*5/4)
 	out.Note("answered with 201, with 503", fmt.Sprintf("%d, %d", created, refused))
-	out.Never("answered otherwise or not at all", other)
+	out.Never("other answers, or no answer", other)
 	if strange != nil {
 		out.Note("such as", strange.Error())
 	}
@@ -83,7 +84,7 @@ func measureInflight(ctx context.Context, r *suite, out *rig.Report) (err error)
 	return nil
 }
 
-// pushLarge returns the status of the answer, or 0.
+// pushLarge returns the status of the answer, or 0 if there is no answer.
 func (t *trial) pushLarge(ctx context.Context, n int, payload string) (int, error) {
 	var text bytes.Buffer
 	text.Grow(len(payload) + 200)
@@ -93,7 +94,7 @@ func (t *trial) pushLarge(ctx context.Context, n int, payload string) (int, erro
 	return resp.Status, err
 }
 
-// storedTimes returns how many messages have each of the transaction ids 0 to n-1.
+// storedTimes returns for each transaction id from 0 to n-1 how many messages have it.
 func (t *trial) storedTimes(ctx context.Context, n int) ([]int, error) {
 	rows, err := t.conn.Query(ctx, `SELECT m.transaction_id::int, count(*)::int FROM belfry.message m
 		JOIN belfry.partition p ON p.id = m.partition_id JOIN belfry.queue q ON q.id = p.queue_id
@@ -113,7 +114,7 @@ func (t *trial) storedTimes(ctx context.Context, n int) ([]int, error) {
 	return stored, rows.Err()
 }
 
-// measureBigPop: a queue of large messages is popped with the largest batch.
+// measureBigPop pops a queue of large messages with the largest batch.
 func measureBigPop(ctx context.Context, r *suite, out *rig.Report) (err error) {
 	t, err := r.start(ctx)
 	if err != nil {
@@ -123,7 +124,7 @@ func measureBigPop(ctx context.Context, r *suite, out *rig.Report) (err error) {
 	if err := t.pushBig(ctx, t.messages); err != nil {
 		return err
 	}
-	if err := t.restart(ctx); err != nil { // the memory of the pushes does not count
+	if err := t.restart(ctx); err != nil { // so that the memory of the pushes is not counted
 		return err
 	}
 	end := t.watchMemory(ctx)
@@ -140,7 +141,7 @@ func measureBigPop(ctx context.Context, r *suite, out *rig.Report) (err error) {
 	return nil
 }
 
-// popAll pops the queue big until it is empty. next is the number of messages in order.
+// popAll pops the queue big until it is empty. next is the number of messages that arrived in order.
 func (t *trial) popAll(ctx context.Context) (largest int64, next, disordered, pops int, err error) {
 	target := t.URL("/api/v1/pop/queue/big")
 	target.RawQuery = "batch=10000&autoAck=true"

@@ -10,13 +10,13 @@ import (
 	"github.com/belfry-mq/belfry/test/bench/rig"
 )
 
-// settings are the flags.
+// settings are the values of the flags.
 type settings struct {
 	connections, pushes, messages, partitions, skips int
 	quiet                                            time.Duration
 }
 
-// measures has all measures in the order they run.
+// measures has all measures in the order in which they run.
 var measures = []rig.Measure[*suite]{
 	{Name: "trickle", Run: measureTrickle}, {Name: "inflight", Run: measureInflight}, {Name: "bigpop", Run: measureBigPop},
 	{Name: "answers", Run: measureAnswers}, {Name: "poison", Run: measurePoison}, {Name: "million", Run: measureMillion},
@@ -25,12 +25,12 @@ var measures = []rig.Measure[*suite]{
 
 func main() {
 	var s settings
-	flag.IntVar(&s.connections, "connections", 2000, "connections of each kind of trickle")
-	flag.IntVar(&s.pushes, "pushes", 500, "concurrent pushes of inflight")
-	flag.IntVar(&s.messages, "messages", 1000, "messages of bigpop")
-	flag.IntVar(&s.partitions, "partitions", 1_000_000, "partitions of million")
-	flag.IntVar(&s.skips, "skips", 1_000_000, "skipped messages of skips")
-	flag.DurationVar(&s.quiet, "quiet", 15*time.Second, "length of a phase in which pushes are timed")
+	flag.IntVar(&s.connections, "connections", 2000, "connections of each kind in the measure trickle")
+	flag.IntVar(&s.pushes, "pushes", 500, "concurrent pushes in the measure inflight")
+	flag.IntVar(&s.messages, "messages", 1000, "messages in the measure bigpop")
+	flag.IntVar(&s.partitions, "partitions", 1_000_000, "partitions in the measure million")
+	flag.IntVar(&s.skips, "skips", 1_000_000, "skipped messages in the measure skips")
+	flag.DurationVar(&s.quiet, "quiet", 15*time.Second, "duration of a phase in which pushes are timed")
 	os.Exit(rig.Main(nil, func(ctx context.Context, out *rig.Report) error {
 		chosen, err := rig.Choose(measures, flag.Args())
 		if err != nil {
@@ -44,7 +44,7 @@ func main() {
 	}))
 }
 
-// pushesFailed reports the pushes that failed: none may.
+// pushesFailed reports failed pushes. No push may fail.
 func pushesFailed(out *rig.Report, what string, t timing) {
 	out.Never(what+": pushes that failed", t.failed)
 	if t.example != nil {

@@ -17,7 +17,7 @@ import (
 const (
 	firstPopLimit = time.Second
 	newRatio      = 2
-	// maxSizeRatio: a smaller difference of two medians is noise.
+	// maxSizeRatio is the limit for a ratio of two medians. A smaller ratio is noise.
 	maxSizeRatio = 1.2
 	joinPatience = 10 * time.Minute
 	healPatience = 10 * time.Minute
@@ -31,7 +31,7 @@ const sqlPartitions = `INSERT INTO belfry.partition (queue_id, name)
 const sqlCursors = `SELECT count(*)::int FROM belfry.cursor c
 	JOIN belfry.consumer_group g ON g.id = c.group_id WHERE g.name = 'late'`
 
-// measureMillion: a queue with very many partitions.
+// measureMillion measures a queue with very many partitions.
 func measureMillion(ctx context.Context, r *suite, out *rig.Report) (err error) {
 	t, err := r.start(ctx)
 	if err != nil {
@@ -66,11 +66,11 @@ func measureMillion(ctx context.Context, r *suite, out *rig.Report) (err error) 
 	if err := t.waitHealed(ctx); err != nil {
 		return err
 	}
-	out.Note("start of the restart until the heal has finished", rig.Millis(time.Since(began)))
+	out.Note("from the start of the restart until the heal has finished", rig.Millis(time.Since(began)))
 	return nil
 }
 
-// join pops as a new group and pushes to new partitions meanwhile.
+// join pops as a new group. During that pop it pushes to new partitions.
 func (t *trial) join(ctx context.Context, out *rig.Report) error {
 	created := func(prefix string) func(n int) string {
 		return func(n int) string { return prefix + strconv.Itoa(n) }
@@ -103,10 +103,10 @@ func (t *trial) join(ctx context.Context, out *rig.Report) error {
 	}
 	out.Limit("first pop of a new group: status", fmt.Sprint(status), "200", status == http.StatusOK)
 	if failed != nil {
-		out.Note("the pop said", failed.Error())
+		out.Note("error of the pop", failed.Error())
 	}
 	out.Within("first pop of a new group", first, firstPopLimit)
-	out.Note("the group has cursors in all partitions after", rig.Millis(joined))
+	out.Note("time until the group has cursors in all partitions", rig.Millis(joined))
 	pushesFailed(out, "during the join", during)
 	out.Ratio("p99 of pushes to new partitions", during.Quantile(0.99), quiet.Quantile(0.99), newRatio)
 	return nil
@@ -131,7 +131,7 @@ func (t *trial) waitJoined(ctx context.Context) (time.Duration, error) {
 	}
 }
 
-// pushesWithMaxSize compares pushes with and without maxSize, in turns.
+// pushesWithMaxSize compares pushes with and without maxSize. The two alternate.
 func (t *trial) pushesWithMaxSize(ctx context.Context, out *rig.Report) error {
 	const rounds = 4
 	without, with := timing{Times: load.NewTimes()}, timing{Times: load.NewTimes()}

@@ -19,14 +19,16 @@ import (
 const (
 	poisonWaiters = 200
 	poisonLimit   = 100 * time.Millisecond
-	// poisonDelay is the time in which all pops begin to wait.
+	// poisonDelay is the time between the push and the instant at which the messages become visible. All pops must wait by
+	// then.
 	poisonDelay = 6 * time.Second
-	// noiseBytes is the size of the payload that becomes unreadable. Postgres stores it outside of its row.
+	// noiseBytes is the size in bytes of the payload that becomes unreadable. Postgres stores it outside of the row of the
+	// message.
 	noiseBytes = 50_000
 )
 
-// measurePoison: 200 pops wait, and 200 messages become visible at one instant. One of them cannot be
-// read. Its pop fails, and the others have their messages at once.
+// measurePoison lets 200 pops wait for 200 messages that become visible at one instant. One message cannot be read. One pop
+// fails. The other pops must get their messages within poisonLimit.
 func measurePoison(ctx context.Context, r *suite, out *rig.Report) (err error) {
 	t, err := r.start(ctx)
 	if err != nil {
@@ -77,7 +79,7 @@ func measurePoison(ctx context.Context, r *suite, out *rig.Report) (err error) {
 	}
 	out.Limit("pops with a message", fmt.Sprint(took.Count()), fmt.Sprint(poisonWaiters-1), took.Count() == poisonWaiters-1)
 	out.Limit("pops that failed", fmt.Sprint(failed), "1", failed == 1)
-	out.Note("the message until its pop was answered, p50", rig.Millis(took.Quantile(0.5)))
-	out.Within("the same, the last one", took.Quantile(1), poisonLimit)
+	out.Note("from visible to the answer of the pop, p50", rig.Millis(took.Quantile(0.5)))
+	out.Within("from visible to the answer of the last pop", took.Quantile(1), poisonLimit)
 	return nil
 }

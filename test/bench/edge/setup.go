@@ -16,13 +16,13 @@ import (
 )
 
 const (
-	// memoryInterval is the time between two looks at the memory of a server.
+	// memoryInterval is the time between two readings of the memory of a server.
 	memoryInterval = 10 * time.Millisecond
-	// pushInterval is the time between two pushes that are timed.
+	// pushInterval is the time between the starts of two timed pushes.
 	pushInterval = 10 * time.Millisecond
 )
 
-// suite is what all measures share.
+// suite is shared by all measures.
 type suite struct {
 	settings
 	cluster *rig.Cluster
@@ -83,7 +83,7 @@ func (t *trial) push(ctx context.Context, queue, partition, payload string) erro
 	return err
 }
 
-// timing is the times of pushes, and the pushes that failed.
+// timing has the times of pushes, and the number of pushes that failed.
 type timing struct {
 	*load.Times
 	failed int
@@ -91,8 +91,8 @@ type timing struct {
 	example error
 }
 
-// timePushes pushes at a constant rate for a while and returns the time of each push. A push counts
-// from the instant when it was due. partition names the partition of each push.
+// timePushes pushes at a constant rate for the time d and returns the time of each push. The time counts from the planned
+// start of the push. partition returns the partition of the nth push.
 func (t *trial) timePushes(ctx context.Context, d time.Duration, queue string, partition func(n int) string) (timing, error) {
 	times := timing{Times: load.NewTimes()}
 	began := time.Now()
@@ -124,8 +124,8 @@ func (t *trial) timePushes(ctx context.Context, d time.Duration, queue string, p
 
 func one(int) string { return "Default" }
 
-// watchMemory returns a function that ends the watch and returns the largest resident memory of the
-// server meanwhile.
+// watchMemory watches the resident memory of the server. The returned function ends the watch and returns the largest
+// value.
 func (t *trial) watchMemory(ctx context.Context) (end func() int64) {
 	ctx, cancel := context.WithCancel(ctx)
 	process, done, most := t.Process, make(chan struct{}), int64(0)
@@ -145,7 +145,7 @@ func (t *trial) watchMemory(ctx context.Context) (end func() int64) {
 	}
 }
 
-// number returns the number that a query returns.
+// number runs a query that returns one number.
 func (t *trial) number(ctx context.Context, query string, args ...any) (n int, err error) {
 	err = t.conn.QueryRow(ctx, query, args...).Scan(&n)
 	return n, err

@@ -13,15 +13,15 @@ import (
 
 const (
 	skipRounds = 300
-	// skipRatio: a smaller difference of two medians is noise.
+	// skipRatio is the limit for a ratio of two medians. A smaller ratio is noise.
 	skipRatio = 1.5
-	// skipBatch is how many dead letters one call makes; a pop takes at most one message more.
+	// skipBatch is the number of dead letters that one call makes. A pop takes at most one message more.
 	skipBatch = 9999
-	// skipSpare is how many messages are left behind the skipped ones.
+	// skipSpare is the number of messages after the skipped ones.
 	skipSpare = 2 * skipRounds
 )
 
-// sqlSkipped adds $2 messages behind the first one of queue $1, of which the group g skips all but the last $3.
+// sqlSkipped adds $2 messages after the first message of queue $1. Group g skips all of them except the last $3.
 const sqlSkipped = `WITH part AS (
 		UPDATE belfry.partition p SET last_seq = 1 + $2::bigint, last_push_at = clock_timestamp()
 		  FROM belfry.queue q WHERE q.id = p.queue_id AND q.name = $1 RETURNING p.id
@@ -34,21 +34,21 @@ const sqlSkipped = `WITH part AS (
 	)
 	UPDATE belfry.cursor c SET skip = nullif(int8multirange(int8range(2, 2 + $2::bigint - $3::bigint)), '{}') FROM part p WHERE c.partition_id = p.id`
 
-// skipped is a partition with an unfinished message and many dead letters behind it.
+// skipped is a partition with an unfinished message that is followed by many dead letters.
 type skipped struct {
 	*trial
 	queue string
-	// next is the message that becomes a dead letter next.
+	// next is the number of the message that becomes a dead letter next.
 	next            int
 	pop, again, dlq *load.Times
 }
 
-// popped is what the measure reads of an answer to a pop.
+// popped is the part of an answer to a pop that the measure uses.
 type popped struct {
 	Messages []ackItem `json:"messages"`
 }
 
-// ackItem names a message. It is part of an answer to a pop and, with a status, of an ack.
+// ackItem names a message. An answer to a pop contains it. With a status it is also an ack.
 type ackItem struct {
 	TransactionID string `json:"transactionId"`
 	PartitionID   string `json:"partitionId"`
@@ -56,7 +56,8 @@ type ackItem struct {
 	Status        string `json:"status,omitempty"`
 }
 
-// measureSkips: 10 or 1,000,000 dead letters follow an unfinished message. Then one call makes 9,999 dead letters while others acknowledge.
+// measureSkips compares 10 and 1,000,000 dead letters after an unfinished message. Then one call makes 9,999 dead letters
+// while another client acknowledges.
 func measureSkips(ctx context.Context, r *suite, out *rig.Report) (err error) {
 	t, err := r.start(ctx)
 	if err != nil {
@@ -86,7 +87,8 @@ func measureSkips(ctx context.Context, r *suite, out *rig.Report) (err error) {
 	return t.deadBatch(ctx, out)
 }
 
-// skip makes a queue with a message that the group g has not finished, n that it skips, and spare others.
+// skip creates a queue with three parts: a message that group g has not finished, n messages that it skips, and spare other
+// messages.
 func (t *trial) skip(ctx context.Context, queue string, n, spare int) (*skipped, error) {
 	s := &skipped{trial: t, queue: queue, next: n + 2, pop: load.NewTimes(), again: load.NewTimes(), dlq: load.NewTimes()}
 	if err := t.push(ctx, queue, "Default", "1"); err != nil {
@@ -102,7 +104,8 @@ func (t *trial) skip(ctx context.Context, queue string, n, spare int) (*skipped,
 	return s, s.ack(ctx, got, "retry")
 }
 
-// round pops the first message, gives it back, and makes the next one behind the skipped ones a dead letter.
+// round pops the first message, makes the first message after the skipped ones a dead letter, and returns the popped
+// message with a retry.
 func (s *skipped) round(ctx context.Context) error {
 	began := time.Now()
 	got, err := s.take(ctx, 10)
@@ -111,7 +114,7 @@ func (s *skipped) round(ctx context.Context) error {
 	}
 	s.pop.Add(time.Since(began))
 	if len(got) != 1 {
-		return fmt.Errorf("a pop of %s took %d messages, want the first alone", s.queue, len(got))
+		return fmt.Errorf("a pop of %s returned %d messages, but must return only the first", s.queue, len(got))
 	}
 	dead := []ackItem{{TransactionID: fmt.Sprint("m", s.next), PartitionID: got[0].PartitionID}}
 	s.next++
@@ -150,7 +153,7 @@ func (s *skipped) ack(ctx context.Context, items []ackItem, status string) error
 	return err
 }
 
-// deadBatch makes many dead letters in one call, and acknowledges in another queue meanwhile.
+// deadBatch makes many dead letters in one call. Meanwhile it acknowledges in another queue.
 func (t *trial) deadBatch(ctx context.Context, out *rig.Report) error {
 	one, err := t.skip(ctx, "batch", 0, skipBatch)
 	if err != nil {
@@ -197,6 +200,6 @@ func (t *trial) deadBatch(ctx context.Context, out *rig.Report) error {
 	}
 	out.Limit("messages in one batch", fmt.Sprint(len(got)), fmt.Sprint(skipBatch+1), len(got) == skipBatch+1)
 	out.Note(fmt.Sprintf("%d dead letters in one call", skipBatch), rig.Millis(took))
-	out.Note("an ack of others meanwhile, the longest", rig.Millis(longest))
+	out.Note("the longest ack in another queue during that call", rig.Millis(longest))
 	return nil
 }

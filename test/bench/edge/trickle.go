@@ -23,21 +23,21 @@ const (
 	trickleMemory = 300 << 20
 	trickleRatio  = 1.5
 	byteInterval  = time.Second
-	// An unread answer has that many messages of 1 MiB: more than the buffers of a connection.
+	// unreadMessages is the number of 1 MiB messages in an unread answer. They exceed the buffers of a connection.
 	unreadMessages = 4
 	smallBuffer    = 4 << 10
 	arrival        = 3 * time.Second
-	// registering is how many groups are registered at the same time.
+	// registering is the number of groups that are registered at the same time.
 	registering = 20
 )
 
-// slowClient is a kind of connection. run returns when the server has ended it.
+// slowClient is a kind of slow client. run returns when the server has closed the connection.
 type slowClient struct {
 	name string
 	run  func(ctx context.Context, address string, n int) error
 }
 
-// measureTrickle: connections that send or read too slowly, beside pushes.
+// measureTrickle times pushes while other connections send or read too slowly.
 func measureTrickle(ctx context.Context, r *suite, out *rig.Report) (err error) {
 	t, err := r.start(ctx)
 	if err != nil {
@@ -68,7 +68,7 @@ func measureTrickle(ctx context.Context, r *suite, out *rig.Report) (err error) 
 	return nil
 }
 
-// beside times pushes beside many connections, and then stops the server while they are open.
+// beside times pushes while many slow connections are open. Then it stops the server while they are still open.
 func (t *trial) beside(ctx context.Context, kind slowClient, quiet timing, out *rig.Report) (err error) {
 	if t.Server == nil {
 		if t.Server, err = rig.StartServer(ctx, t.dsn); err != nil {
@@ -80,7 +80,7 @@ func (t *trial) beside(ctx context.Context, kind slowClient, quiet timing, out *
 	address := t.URL("").Host
 	for n := range t.connections {
 		all.Go(func() {
-			// Connections arrive one after another. The server ends a connection, and the client opens another one.
+			// Connections arrive one after another. When the server closes a connection, the client opens another one.
 			_ = load.Pause(working, time.Duration(n)*arrival/time.Duration(t.connections))
 			for working.Err() == nil {
 				_ = kind.run(working, address, n)
@@ -108,14 +108,14 @@ func (t *trial) beside(ctx context.Context, kind slowClient, quiet timing, out *
 	t.Server = nil
 	stopped := server.Stop()
 	limit := config.Default().HTTP.ShutdownTimeout
-	out.Within(kind.name+": stop (limit: http.shutdown_timeout and 1 s)", time.Since(began), limit+time.Second)
+	out.Within(kind.name+": stop (limit: http.shutdown_timeout plus 1 s)", time.Since(began), limit+time.Second)
 	if stopped != nil {
-		out.Note(kind.name+": the stop said", stopped.Error())
+		out.Note(kind.name+": error of the stop", stopped.Error())
 	}
 	return nil
 }
 
-// trickleOne sends the body of a push at one byte per second until the server ends the connection.
+// trickleOne sends the body of a push at one byte per second until the server closes the connection.
 func trickleOne(ctx context.Context, address string, _ int) error {
 	conn, err := open(ctx, address)
 	if err != nil {
@@ -145,7 +145,8 @@ func trickleOne(ctx context.Context, address string, _ int) error {
 	return err
 }
 
-// registerUnread registers the groups of popUnread: the measure is about answers that nobody reads.
+// registerUnread registers the groups of popUnread before the measure starts. So the measure does not include the
+// registration.
 func (t *trial) registerUnread(ctx context.Context) error {
 	if err := t.push(ctx, "large", "Default", "1"); err != nil {
 		return err
@@ -163,7 +164,8 @@ func (t *trial) registerUnread(ctx context.Context) error {
 	return group.Wait()
 }
 
-// popUnread pops as a group of its own and reads nothing until the server ends the connection.
+// popUnread pops a large answer, each caller with its own group, and does not read the answer. It returns when the server
+// has closed the connection.
 func popUnread(ctx context.Context, address string, n int) error {
 	conn, err := open(ctx, address)
 	if err != nil {

@@ -11,7 +11,7 @@ import (
 	"github.com/belfry-mq/belfry/pkg/cli/bench/load"
 )
 
-// sqlConsumer is a consumer in SQL that waits for notifications.
+// sqlConsumer is a consumer in SQL that waits with belfry.await.
 type sqlConsumer struct {
 	*fixture
 	conn *pgx.Conn
@@ -36,8 +36,8 @@ func (s sqlConsumer) pop(queue string) (id string) {
 	return id
 }
 
-// timeAcks returns the times of n messages from the answer to the push until the waiting consumer
-// has acknowledged the message.
+// timeAcks returns the times for n messages. A time starts at the answer to the push and ends when the waiting consumer has
+// acknowledged the message.
 func (s sqlConsumer) timeAcks(queue string, n int, push func(queue, id string)) *load.Times {
 	s.T.Helper()
 	took := load.NewTimes()
@@ -63,9 +63,9 @@ func (s sqlConsumer) timeAcks(queue string, n int, push func(queue, id string)) 
 func TestToWaitingConsumerInSQL(t *testing.T) {
 	f := newFixture(t)
 	s := sqlConsumer{f, f.Connect()}
-	s.timeAcks("s", 10, f.push) // warms up
+	s.timeAcks("s", 10, f.push) // fills caches
 	pushed := s.timeAcks("s", *samples, f.push)
 	inserted := s.timeAcks("s", *samples, f.insert)
-	t.Logf("from the answer to the commit of its acknowledgment: pushed over HTTP p50 %s, p99 %s; inserted p50 %s, p99 %s; %d samples",
+	t.Logf("from the answer of the producer to the commit of the ack: pushed over HTTP p50 %s, p99 %s; inserted p50 %s, p99 %s; %d samples",
 		quantile(pushed, 0.5), quantile(pushed, 0.99), quantile(inserted, 0.5), quantile(inserted, 0.99), *samples)
 }

@@ -16,12 +16,12 @@ import (
 )
 
 var (
-	samples  = flag.Int("samples", 20, "commits whose way to a waiting consumer is timed")
+	samples  = flag.Int("samples", 20, "commits for which the time to a waiting consumer is measured")
 	rows     = flag.Int("rows", 5000, "rows of the COPY")
 	duration = flag.Duration("load", 300*time.Millisecond, "duration of each load")
-	rounds   = flag.Int("rounds", 2, "rounds of the loads that take turns")
+	rounds   = flag.Int("rounds", 2, "rounds; each load runs once in a round")
 	open     = flag.Duration("open", time.Second, "how long a transaction is left open")
-	limits   = flag.Bool("limits", false, "fail when a target is missed; needs a machine without other load")
+	limits   = flag.Bool("limits", false, "fail if a target is missed; use only on a machine without other load")
 )
 
 func TestMain(m *testing.M) {
@@ -31,13 +31,13 @@ func TestMain(m *testing.M) {
 	pgtest.Main(m)
 }
 
-// patience bounds the whole of one test.
+// patience limits the time of one test.
 const patience = 10 * time.Minute
 
 // fixture is a server on a new database.
 type fixture struct {
 	*rig.Test
-	// sent counts messages and is the next transaction id.
+	// sent is the number of sent messages. It is also the transaction id of the last one.
 	sent int
 }
 
@@ -50,11 +50,11 @@ func newFixture(t *testing.T) *fixture {
 func (f *fixture) waitSequenced() {
 	f.T.Helper()
 	for f.Number("SELECT count(*) FROM (SELECT 1 FROM belfry.inbox LIMIT 1) AS i") > 0 {
-		require.NoError(f.T, load.Pause(f.Ctx, 5*time.Millisecond), "the inbox is not empty")
+		require.NoError(f.T, load.Pause(f.Ctx, 5*time.Millisecond), "the inbox did not become empty")
 	}
 }
 
-// arrival is a message at a consumer.
+// arrival is a message that a consumer received.
 type arrival struct {
 	id string
 	at time.Time
@@ -78,12 +78,12 @@ func (f *fixture) consume(ctx context.Context, queue string, arrivals chan<- arr
 	}
 }
 
-// quantile returns a rounded quantile.
+// quantile returns a quantile, rounded to 10 µs.
 func quantile(times *load.Times, q float64) time.Duration {
 	return times.Quantile(q).Round(10 * time.Microsecond)
 }
 
-// target logs a missed target, and fails the test with -limits.
+// target logs a missed target. With -limits it fails the test.
 func (f *fixture) target(met bool, what string) {
 	f.T.Helper()
 	switch {
@@ -95,7 +95,7 @@ func (f *fixture) target(met bool, what string) {
 	}
 }
 
-// ratio returns the p99 of some times divided by that of others.
+// ratio returns the p99 of some divided by the p99 of others.
 func ratio(some, others *load.Times) float64 {
 	return float64(some.Quantile(0.99)) / float64(others.Quantile(0.99))
 }

@@ -17,25 +17,25 @@ import (
 	"github.com/belfry-mq/belfry/test/bench/rig"
 )
 
-// The server and the inserters are processes of their own. In the process of the test they would
-// wait for each other in the scheduler and the garbage collector of Go.
+// insertChild is the name of the child process that inserts. The server and the inserters are separate processes. In the
+// process of the test, they would wait for each other in the scheduler and the garbage collector of Go.
 const insertChild = "inserter"
 
-// insertJob is the job of an inserter.
+// insertJob tells an inserter what to insert.
 type insertJob struct {
 	DSN, Setting, Insert string
-	// Pace is statements per second, each with a planned start; 0 does not wait.
+	// Pace is the number of statements per second, each with a planned start. 0 means that no statement waits.
 	Pace     float64
 	Duration time.Duration
 }
 
-// inserter is a process that inserts. The test calls run and then stop.
+// inserter is a process that inserts. The test calls run once and then stop.
 type inserter struct {
 	f       *fixture
 	process *rig.Process
 }
 
-// startInserter starts a process and returns when it has all its connections.
+// startInserter starts a process and returns when the process has opened all its connections.
 func (f *fixture) startInserter(d design, pace float64) *inserter {
 	f.T.Helper()
 	process, err := rig.Start(insertChild)
@@ -48,7 +48,7 @@ func (f *fixture) startInserter(d design, pace float64) *inserter {
 	return &inserter{f, process}
 }
 
-// run inserts for the duration of a load and returns the committed statements per second.
+// run inserts for the time -load and returns the number of committed statements per second.
 func (l *inserter) run() float64 {
 	l.f.T.Helper()
 	require.NoError(l.f.T, l.process.WriteLine("run"))
@@ -64,7 +64,7 @@ func (l *inserter) stop() {
 	require.NoError(l.f.T, l.process.Stop())
 }
 
-// insertAlone returns the statements per second of one design.
+// insertAlone returns the statements per second of one design without other load.
 func (f *fixture) insertAlone(d design) float64 {
 	f.T.Helper()
 	l := f.startInserter(d, 0)
@@ -72,10 +72,9 @@ func (f *fixture) insertAlone(d design) float64 {
 	return l.run()
 }
 
-// runInserter is the main function of an inserter. It reads a job, connects and writes a line.
-// After the next line it inserts and writes the statements per second. Its connections stay open
-// until in ends. Each connection first inserts a row: a session compiles its triggers once, and
-// producers keep their sessions.
+// runInserter is the main function of an inserter. It reads a job, connects and writes a line. After the next input line it
+// inserts, and then writes the statements per second. Its connections stay open until in ends. Each connection first
+// inserts one row, because a session compiles its triggers at the first insert, and real producers keep their sessions.
 func runInserter(in *bufio.Reader, out io.Writer) error {
 	line, err := in.ReadBytes('\n')
 	if err != nil {

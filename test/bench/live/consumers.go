@@ -17,14 +17,14 @@ import (
 )
 
 const (
-	// settle is the time after the arrival of consumers until their memory is read. Go collects garbage, and shrinks
-	// stacks, at least every two minutes.
+	// settle is the time between the arrival of the consumers and the reading of their memory. Go collects garbage and
+	// shrinks stacks at least every two minutes.
 	settle = 130 * time.Second
-	// pushGap is the time between two timed pushes. The consumer waits again meanwhile.
+	// pushGap is the time between two timed pushes. In this time the consumer starts to wait again.
 	pushGap = 10 * time.Millisecond
 )
 
-// arrival is a message of a consumer.
+// arrival is a message that a consumer received.
 type arrival struct {
 	TransactionID string `json:"transactionId"`
 	PartitionID   string `json:"partitionId"`
@@ -35,7 +35,7 @@ type arrival struct {
 // consume opens a consumer and calls got with each message, until ctx ends.
 type consume func(ctx context.Context, base, queue string, got func(arrival)) error
 
-// open sends a GET request and returns its answer, whose body the caller closes.
+// open sends a GET request and returns the answer. The caller closes its body.
 func open(ctx context.Context, client *http.Client, target string) (*http.Response, error) {
 	request, err := http.NewRequestWithContext(ctx, http.MethodGet, target, http.NoBody)
 	if err != nil {
@@ -57,7 +57,7 @@ func stream(ctx context.Context, base, queue string, got func(arrival)) error {
 	})
 }
 
-// watch reads a stream and calls got with the data of each event, until ctx ends.
+// watch reads an event stream until ctx ends. It calls got with the data of each event.
 func watch(ctx context.Context, target string, got func(data string) error) (err error) {
 	client := &http.Client{Transport: &http.Transport{}}
 	defer client.CloseIdleConnections()
@@ -113,7 +113,7 @@ func ended(ctx context.Context, err error) error {
 	return err
 }
 
-// kinds are the two ways to consume.
+// kinds are the two kinds of consumers.
 var kinds = []struct {
 	name string
 	run  consume
@@ -134,8 +134,8 @@ func measureIdle(ctx context.Context, r *suite, out *rig.Report) error {
 	return nil
 }
 
-// idle returns the memory in use for each consumer, stacks and heap, in KiB. Resident memory also has pages that Go has
-// freed and not returned, so it depends on when garbage was collected last.
+// idle returns the stacks and the heap in use per consumer, in KiB. Resident memory is not used, because it includes pages
+// that Go has freed but not returned.
 func (r *suite) idle(ctx context.Context, name string, run consume, out *rig.Report) (each float64, err error) {
 	database, servers, err := r.cluster.Start(ctx, 1, quietly...)
 	if err != nil {
@@ -181,7 +181,7 @@ func (r *suite) idle(ctx context.Context, name string, run consume, out *rig.Rep
 	return part(1) + part(2), err
 }
 
-// memoryOf returns the resident memory of a server, its stacks and its heap in use, in bytes.
+// memoryOf returns three values of a server in bytes: the resident memory, the stacks and the heap in use.
 func memoryOf(ctx context.Context, server *rig.Server) (m [3]float64, err error) {
 	resident, err := server.Memory()
 	if err != nil {
@@ -206,7 +206,7 @@ func memoryOf(ctx context.Context, server *rig.Server) (m [3]float64, err error)
 
 func base(server *rig.Server) string { return strings.TrimSuffix(server.URL("").String(), "/") }
 
-// measureLatency times deliveries to one consumer.
+// measureLatency times deliveries to one consumer. Long polls and streams alternate.
 func measureLatency(ctx context.Context, r *suite, out *rig.Report) (err error) {
 	_, servers, err := r.cluster.Start(ctx, 1, quietly...)
 	if err != nil {
@@ -225,14 +225,14 @@ func measureLatency(ctx context.Context, r *suite, out *rig.Report) (err error) 
 	}
 	for _, kind := range kinds {
 		l := times[kind.name].Latency(kind.name)
-		out.Note(fmt.Sprintf("begin of push to arrival of %d, %s: p50, p95, p99", l.Count, kind.name), fmt.Sprintf("%.2f, %.2f, %.2f ms", l.P50, l.P95, l.P99))
+		out.Note(fmt.Sprintf("start of the push to the arrival of %d messages, %s: p50, p95, p99", l.Count, kind.name), fmt.Sprintf("%.2f, %.2f, %.2f ms", l.P50, l.P95, l.P99))
 	}
 	ratio := float64(times["streams"].Quantile(0.5)) / float64(times["long polls"].Quantile(0.5))
 	out.Limit("p50 of streams / of long polls", fmt.Sprintf("%.2f", ratio), "<= 1.10", ratio <= 1.1)
 	return nil
 }
 
-// deliver pushes messages one by one to a queue with one consumer, which acknowledges them.
+// deliver pushes messages one by one to a queue with one consumer. The consumer acknowledges each message.
 func (r *suite) deliver(ctx context.Context, server *rig.Server, queue string, run consume, times *load.Times) (err error) {
 	if err := server.Configure(ctx, queue, nil); err != nil {
 		return err
@@ -244,7 +244,7 @@ func (r *suite) deliver(ctx context.Context, server *rig.Server, queue string, r
 		return run(ctx, base(server), queue, func(m arrival) {
 			ack := map[string]any{"transactionId": m.TransactionID, "partitionId": m.PartitionID, "leaseId": m.LeaseID}
 			arrived <- m
-			_, _ = server.Call(ctx, http.MethodPost, "/api/v1/ack", ack, nil) // else the next message does not come
+			_, _ = server.Call(ctx, http.MethodPost, "/api/v1/ack", ack, nil) // a lost ack would stop the next message, and the test would fail
 		})
 	})
 	if err := server.WaitWaiting(ctx, 1); err != nil {
@@ -269,7 +269,7 @@ func (r *suite) deliver(ctx context.Context, server *rig.Server, queue string, r
 	return nil
 }
 
-// measureWatchers counts the statements of a system with messages, for a number of watchers at the other instance.
+// measureWatchers counts the statements of a system with messages, for 0, 1 and 10 watchers at the other instance.
 func measureWatchers(ctx context.Context, r *suite, out *rig.Report) (err error) {
 	database, servers, err := r.cluster.Start(ctx, 2, quietly...)
 	if err != nil {
@@ -300,7 +300,7 @@ func (r *suite) watched(ctx context.Context, database string, servers []*rig.Ser
 			})
 		})
 	}
-	if err := load.Pause(ctx, 12*time.Second); err != nil { // the statements of the start
+	if err := load.Pause(ctx, 12*time.Second); err != nil { // the statements at the start end in this time
 		return 0, err
 	}
 	if err := rig.ResetStatements(ctx, r.admin, database); err != nil {

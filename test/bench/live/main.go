@@ -1,18 +1,20 @@
-// Command live compares streams of messages with long polls, and watchers of events with none, in one run.
+// Command live compares streams of messages with long polls, and a system with watchers of events with a system without
+// watchers.
 //
 //	go run ./test/bench/live
 //	go run ./test/bench/live --consumers 200 --quiet 5s --rounds 1 idle
 //
-// It measures idle, latency and watchers, each with servers and a database of its own:
+// It has three measures: idle, latency and watchers. Each measure has its own servers and database:
 //
-//   - the statements and the memory of idle consumers: streams, and long polls,
-//   - the time from the begin of a push to the arrival of its message at one consumer: streams, and long polls, in turns,
-//   - the statements while messages are pushed at one of two instances and watchers watch the other one: none, 1 and 10.
+//   - idle: the statements and the memory of idle consumers, as streams and as long polls,
+//   - latency: the time from the start of a push to the arrival at one consumer, as a stream and as a long poll,
+//   - watchers: the statements during pushes at one of two instances, while 0, 1 or 10 watchers watch the
+//     other instance.
 //
-// The servers make no statement by the clock: their canaries and sweeps are an hour apart, and they write no history. So each
-// counted statement is one of the requests. The exit code is 1 if a limit of the report is missed.
+// The servers run no periodic statements: their canaries and sweeps run once an hour, and they write no history. So each
+// counted statement belongs to a request. The exit code is 1 if the report misses a limit.
 //
-// The command starts a private Postgres and the servers as child processes. It needs Linux, and the contrib programs of
+// The command starts a private Postgres and the servers as child processes. It needs Linux and the contrib package of
 // Postgres.
 package main
 
@@ -37,19 +39,19 @@ type settings struct {
 	quiet                       time.Duration
 }
 
-// measures are the parts of a round.
+// measures are the parts of each round.
 var measures = []rig.Measure[*suite]{{Name: "idle", Run: measureIdle}, {Name: "latency", Run: measureLatency}, {Name: "watchers", Run: measureWatchers}}
 
 func main() {
 	var s settings
 	flag.IntVar(&s.consumers, "consumers", 1000, "idle consumers")
-	flag.IntVar(&s.messages, "messages", 500, "messages of each kind in a round")
+	flag.IntVar(&s.messages, "messages", 500, "messages for each kind of consumer in a round")
 	flag.IntVar(&s.rounds, "rounds", 2, "rounds of each measure")
-	flag.DurationVar(&s.quiet, "quiet", 20*time.Second, "length of the phases in which statements are counted")
+	flag.DurationVar(&s.quiet, "quiet", 20*time.Second, "duration of the phases in which statements are counted")
 	os.Exit(rig.Main(nil, func(ctx context.Context, out *rig.Report) error { return run(ctx, s, flag.Args(), out) }))
 }
 
-// suite is the private Postgres.
+// suite is shared by all measures: a private Postgres and a connection to its statistics.
 type suite struct {
 	settings
 	cluster *rig.Cluster
@@ -87,13 +89,13 @@ func run(ctx context.Context, s settings, names []string, out *rig.Report) (err 
 	return nil
 }
 
-// quietly makes a server execute no statement by the clock.
+// quietly are settings of a server that runs no periodic statements.
 var quietly = []string{
 	"BELFRY_LISTEN_CANARY_INTERVAL=1h", "BELFRY_LISTEN_PEER_TIMEOUT=3h", "BELFRY_SWEEP_RETENTION_INTERVAL=1h",
 	"BELFRY_SWEEP_EVICTION_INTERVAL=1h", "BELFRY_HISTORY_ENABLED=false",
 }
 
-// counted returns the statements since rig.ResetStatements, and lists them.
+// counted returns the number of statements since rig.ResetStatements, and a list of them.
 func (r *suite) counted(ctx context.Context, database string) (n int, list string, err error) {
 	all, err := load.Statements(ctx, r.admin, database)
 	if err != nil {

@@ -14,17 +14,17 @@ import (
 	"github.com/belfry-mq/belfry/pkg/postgres/devdb"
 )
 
-// clusterPatience bounds the orderly end of Postgres.
+// clusterPatience limits the time of an orderly stop of Postgres.
 const clusterPatience = time.Minute
 
-// Cluster is a private Postgres in a folder of its own.
+// Cluster is a private Postgres with its own folder.
 type Cluster struct {
 	*devdb.Cluster
 	dir       string
 	databases int
 }
 
-// StartCluster starts a Postgres with more settings. The caller must close it.
+// StartCluster starts a Postgres with additional settings. The caller must close the cluster.
 func StartCluster(ctx context.Context, settings map[string]string) (c *Cluster, err error) {
 	dir, err := os.MkdirTemp("", "belfry-bench-")
 	if err != nil {
@@ -36,7 +36,7 @@ func StartCluster(ctx context.Context, settings map[string]string) (c *Cluster, 
 			err = errors.Join(err, c.Close())
 		}
 	}()
-	// Root runs Postgres under another account, which must be able to enter the folder.
+	// If this process runs as root, Postgres runs under another account, which must be able to enter the folder.
 	if err := os.Chmod(dir, 0o711); err != nil {
 		return nil, fmt.Errorf("opening the folder: %w", err)
 	}
@@ -44,7 +44,7 @@ func StartCluster(ctx context.Context, settings map[string]string) (c *Cluster, 
 	return c, err
 }
 
-// Close stops Postgres, for at most a minute, and removes the folder.
+// Close stops Postgres and removes the folder. It waits at most a minute for Postgres.
 func (c *Cluster) Close() error {
 	ctx, cancel := context.WithTimeout(context.Background(), clusterPatience)
 	defer cancel()
@@ -55,14 +55,14 @@ func (c *Cluster) Close() error {
 	return errors.Join(err, os.RemoveAll(c.dir))
 }
 
-// NewDatabase makes an empty database and returns its name.
+// NewDatabase creates an empty database and returns its name.
 func (c *Cluster) NewDatabase(ctx context.Context) (name string, err error) {
 	c.databases++
 	name = fmt.Sprint("bench_", c.databases)
 	return name, c.CreateDatabase(ctx, name)
 }
 
-// Start starts n servers on a new database, with more environment variables. The caller stops them.
+// Start starts n servers on a new database, with additional environment variables. The caller stops the servers.
 func (c *Cluster) Start(ctx context.Context, n int, env ...string) (database string, servers []*Server, err error) {
 	if database, err = c.NewDatabase(ctx); err != nil {
 		return "", nil, err
@@ -86,23 +86,23 @@ func StopAll(servers []*Server) error {
 	return errors.Join(errs...)
 }
 
-// ResetStatements forgets the statements of a database that pg_stat_statements has counted.
+// ResetStatements resets the counts of pg_stat_statements for a database.
 func ResetStatements(ctx context.Context, admin *pgx.Conn, database string) error {
 	if _, err := admin.Exec(ctx, `SELECT pg_stat_statements_reset(0, d.oid, 0) FROM pg_database d WHERE d.datname = $1`, database); err != nil {
-		return fmt.Errorf("emptying pg_stat_statements: %w", err)
+		return fmt.Errorf("resetting pg_stat_statements: %w", err)
 	}
 	return nil
 }
 
-// CountStatements makes the extension pg_stat_statements and returns a connection to its figures, which the caller
-// closes. The settings must load the extension.
+// CountStatements creates the extension pg_stat_statements and returns a connection for reading its counts. The caller
+// closes the connection. The settings of the cluster must load the extension.
 func (c *Cluster) CountStatements(ctx context.Context) (*pgx.Conn, error) {
 	conn, err := pgx.Connect(ctx, c.URL("postgres"))
 	if err != nil {
 		return nil, fmt.Errorf("connecting to Postgres: %w", err)
 	}
 	if _, err := conn.Exec(ctx, "CREATE EXTENSION pg_stat_statements"); err != nil {
-		err = fmt.Errorf("making the extension pg_stat_statements (install the contrib programs of Postgres): %w", err)
+		err = fmt.Errorf("making the extension pg_stat_statements (install the contrib package of Postgres): %w", err)
 		return nil, errors.Join(err, conn.Close(ctx))
 	}
 	return conn, nil

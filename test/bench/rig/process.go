@@ -16,17 +16,17 @@ import (
 )
 
 const (
-	// childVariable names the child that this process is.
+	// childVariable is the environment variable with the name of the child that this process must run.
 	childVariable = "BENCH_CHILD"
-	// stopPatience bounds the orderly end of a child.
+	// stopPatience limits the time of an orderly stop of a child.
 	stopPatience = time.Minute
 )
 
 // Child is the main function of a child. It returns when in ends.
 type Child func(in *bufio.Reader, out io.Writer) error
 
-// RunChild runs the child that this process is, and returns its exit code. ok is false in a parent.
-// The child named server is always known.
+// RunChild runs the child that childVariable names, and returns its exit code. In a parent, ok is false. The child named
+// server always exists.
 func RunChild(children map[string]Child) (code int, ok bool) {
 	name := os.Getenv(childVariable)
 	if name == "" {
@@ -36,7 +36,7 @@ func RunChild(children map[string]Child) (code int, ok bool) {
 	if name == serverChild {
 		run, known = serve, true
 	}
-	// Ctrl-C reaches the whole process group, but the parent ends its children.
+	// Ctrl-C reaches the whole process group. The children ignore it, because the parent ends them.
 	signal.Ignore(os.Interrupt)
 	err := fmt.Errorf("there is no child %q", name)
 	if known {
@@ -54,37 +54,39 @@ func UntilEnd(in io.Reader) context.Context {
 	ctx, cancel := context.WithCancel(context.Background())
 	go func() {
 		defer cancel()
-		_, _ = io.Copy(io.Discard, in) // any error is an end, too
+		_, _ = io.Copy(io.Discard, in) // an error also means the end
 	}()
 	return ctx
 }
 
-// Program is a child to start.
+// Program describes a child to start.
 type Program struct {
 	Name string
-	// Path is the program. "": this one.
+	// Path is the program. If it is empty, the program of this process is used.
 	Path string
-	// Env are more environment variables.
+	// Env are additional environment variables.
 	Env []string
-	// Errors gets the standard error of the child. nil: the standard error of this process gets it.
+	// Errors receives the standard error of the child. If it is nil, the standard error of this process receives it.
 	Errors *os.File
 }
 
-// unreadLines is how many lines of a child are kept until they are read. More are dropped, so that they do not block the child.
+// unreadLines is how many lines of a child are kept until they are read. Further lines are dropped, so that the child does
+// not block.
 const unreadLines = 16
 
-// Process is a running child. Its methods are for one goroutine, except Ended and Err.
+// Process is a running child. Only one goroutine may call its methods, except Ended and Err.
 type Process struct {
 	name  string
 	cmd   *exec.Cmd
 	in    io.WriteCloser
 	lines chan string
-	// ended closes when the process has ended. Then err is the result of Wait.
+	// ended closes when the process has ended. err is then the result of Wait.
 	ended chan struct{}
 	err   error
 }
 
-// Start starts a child of this program with more environment variables. Its errors go to standard error.
+// Start starts a child of this program with additional environment variables. The child shares the standard error of this
+// process.
 func Start(name string, env ...string) (*Process, error) {
 	return Program{Name: name, Env: env}.Start()
 }
@@ -143,7 +145,8 @@ func (p *Process) WriteLine(line string) error {
 	return nil
 }
 
-// ReadLine blocks until the child has written a line, and returns it. The ends of the child and of ctx are errors.
+// ReadLine blocks until the child has written a line, and returns the line. It returns an error if the child or ctx ends
+// first.
 func (p *Process) ReadLine(ctx context.Context) (string, error) {
 	select {
 	case line, ok := <-p.lines:
@@ -156,7 +159,7 @@ func (p *Process) ReadLine(ctx context.Context) (string, error) {
 	}
 }
 
-// Ended reports whether the child has ended, and whether it ended well.
+// Ended reports whether the child has ended. err is nil if its exit code was 0.
 func (p *Process) Ended() (ended bool, err error) {
 	select {
 	case <-p.ended:
@@ -166,7 +169,7 @@ func (p *Process) Ended() (ended bool, err error) {
 	}
 }
 
-// Err blocks until the child has ended. It returns how, nil being the exit code 0.
+// Err blocks until the child has ended. It returns nil if the exit code was 0.
 func (p *Process) Err() error {
 	<-p.ended
 	return p.err
@@ -175,11 +178,12 @@ func (p *Process) Err() error {
 // Stop ends the standard input of the child and blocks until it has ended. After a minute it
 // kills the child and returns an error.
 func (p *Process) Stop() error {
-	_ = p.in.Close() // the child may have ended
+	_ = p.in.Close() // fails if the child has ended
 	return p.stopped(stopPatience)
 }
 
-// Terminate asks the child to end by SIGTERM, and blocks until it has ended. After patience it kills the child and returns an error.
+// Terminate sends SIGTERM to the child and blocks until the child has ended. After patience it kills the child and returns
+// an error.
 func (p *Process) Terminate(patience time.Duration) error {
 	if err := p.cmd.Process.Signal(syscall.SIGTERM); err != nil && !errors.Is(err, os.ErrProcessDone) {
 		return fmt.Errorf("stopping the child %s: %w", p.name, err)
@@ -208,7 +212,7 @@ func (p *Process) CPU() (time.Duration, error) {
 	if err != nil {
 		return 0, err
 	}
-	// The numbers after the name are fields 3 and later; 14 and 15 are user and system time.
+	// The fields start with the third field of the file. Fields 14 and 15 of the file are user and system time.
 	ticks, err := sum(fields, 11, 12)
 	if err != nil {
 		return 0, fmt.Errorf("reading the processor time of %s: %w", p.name, err)
@@ -233,7 +237,7 @@ func (p *Process) Memory() (int64, error) {
 func (p *Process) proc(file string) ([]string, error) {
 	text, err := os.ReadFile(fmt.Sprintf("/proc/%d/%s", p.cmd.Process.Pid, file))
 	if err != nil {
-		return nil, fmt.Errorf("reading the use of the machine by %s: %w", p.name, err)
+		return nil, fmt.Errorf("reading the processor time or memory of %s: %w", p.name, err)
 	}
 	fields := string(text)
 	if i := strings.LastIndex(fields, ") "); i >= 0 {

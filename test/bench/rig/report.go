@@ -15,23 +15,24 @@ import (
 	"github.com/belfry-mq/belfry/pkg/cli/bench/load"
 )
 
-// Report prints the figures of a command, a line each. It belongs to one goroutine.
+// Report prints the figures of a command, one figure per line. Only one goroutine may use it.
 type Report struct {
 	out     io.Writer
 	measure string
 	remarks []string
-	// broken: a figure was beyond its limit, or a measure failed.
+	// broken means that a figure was beyond its limit, or that a measure failed.
 	broken bool
 }
 
-// Measure adds its figures to a report. S is what all measures of a command share.
+// Measure has a function that adds figures to a report. S is the type of the value that all measures of a command share.
 type Measure[S any] struct {
 	Name string
 	Run  func(ctx context.Context, suite S, out *Report) error
 }
 
-// Main is the main function of a command of benchmarks, after its flags are defined. It returns the exit code of a child that this
-// process is, or else of run: 1 if run fails or the report has a broken promise. An interrupt ends the context of run.
+// Main is the main function of a benchmark command. The command defines its flags before. If this process is a child, Main
+// runs the child and returns its exit code. Otherwise Main runs run. It returns 1 if run fails or if a figure is beyond its
+// limit. An interrupt ends the context of run.
 func Main(children map[string]Child, run func(ctx context.Context, out *Report) error) int {
 	if code, ok := RunChild(children); ok {
 		return code
@@ -53,8 +54,8 @@ func Main(children map[string]Child, run func(ctx context.Context, out *Report) 
 	return 0
 }
 
-// Choose returns the measures with the names, in the order in which they run. Without names it returns all. An unknown name is an
-// error.
+// Choose returns the measures with these names, in the order in which they run. Without names it returns all measures. An
+// unknown name is an error.
 func Choose[S any](measures []Measure[S], names []string) (chosen []Measure[S], err error) {
 	var known []string
 	for _, m := range measures {
@@ -65,13 +66,14 @@ func Choose[S any](measures []Measure[S], names []string) (chosen []Measure[S], 
 	}
 	for _, name := range names {
 		if !slices.Contains(known, name) {
-			return nil, fmt.Errorf("there is no measure %q: there are %s", name, strings.Join(known, ", "))
+			return nil, fmt.Errorf("there is no measure %q: the measures are %s", name, strings.Join(known, ", "))
 		}
 	}
 	return chosen, nil
 }
 
-// Run runs measures. One that fails breaks the report, and the next one runs. The end of ctx is an error.
+// Run runs measures. If a measure fails, the report is broken, and Run continues with the next measure. Run returns an
+// error when ctx ends.
 func Run[S any](ctx context.Context, suite S, measures []Measure[S], out *Report) error {
 	for _, m := range measures {
 		out.measure = m.Name
@@ -85,7 +87,7 @@ func Run[S any](ctx context.Context, suite S, measures []Measure[S], out *Report
 	return nil
 }
 
-// Printf prints a line that is no figure. The measures go on if the output fails.
+// Printf prints a line without a figure. It ignores errors of the output.
 func (r *Report) Printf(format string, args ...any) { _, _ = fmt.Fprintf(r.out, format, args...) }
 
 func (r *Report) add(what, value, target, verdict string) {
@@ -100,7 +102,7 @@ func (r *Report) NoteTime(what string, times *load.Times, q float64) {
 	r.Note(what, Millis(times.Quantile(q)))
 }
 
-// Remark adds a line at the end.
+// Remark adds a line to the end of the report.
 func (r *Report) Remark(what, text string) {
 	r.remarks = append(r.remarks, r.measure+", "+what+": "+text)
 }
@@ -114,7 +116,7 @@ func (r *Report) Target(what, value, target string, ok bool) {
 	r.add(what, value, target, verdict)
 }
 
-// Limit adds a figure that breaks the report if it is not ok.
+// Limit adds a figure. If ok is false, the report is broken.
 func (r *Report) Limit(what, value, limit string, ok bool) {
 	verdict := "met"
 	if !ok {
@@ -128,7 +130,7 @@ func (r *Report) Quick(what string, value, target time.Duration) {
 	r.Target(what, Millis(value), "<= "+Millis(target), value <= target)
 }
 
-// Below adds a figure that should be below target. The format is for both.
+// Below adds a figure that should be below target. The format is for the figure and for the target.
 func (r *Report) Below(what, format string, value, target float64) {
 	r.Target(what, fmt.Sprintf(format, value), "< "+fmt.Sprintf(format, target), value < target)
 }
@@ -138,7 +140,7 @@ func (r *Report) Count(what string, value, target int) {
 	r.Target(what, fmt.Sprint(value), fmt.Sprint(target), value == target)
 }
 
-// Never adds a number of broken promises.
+// Never adds a number that must be 0.
 func (r *Report) Never(what string, n int) { r.Limit(what, fmt.Sprint(n), "0", n == 0) }
 
 // Memory adds a number of bytes with its limit.
@@ -152,14 +154,14 @@ func (r *Report) Within(what string, d, limit time.Duration) {
 	r.Limit(what, Millis(d), "<= "+Millis(limit), d <= limit)
 }
 
-// Ratio adds how much longer d is than quiet, with its limit.
+// Ratio adds d divided by quiet, with its limit.
 func (r *Report) Ratio(what string, d, quiet time.Duration, limit float64) {
 	times := float64(d) / float64(max(quiet, 1))
 	r.Limit(fmt.Sprintf("%s: %s against %s", what, Millis(d), Millis(quiet)), fmt.Sprintf("%.2f times", times), fmt.Sprintf("<= %.2f times", limit), times <= limit)
 }
 
-// Promises adds what a ledger found. how is a prefix of the names. ordered: the order is known. No measure loses a lease, so a
-// redelivery is a duplicate.
+// Promises adds the counts of a ledger (package load). how is a prefix of the figures' names. ordered means that the order
+// of the messages is known. No measure loses a lease, so each redelivery counts as a duplicate.
 func (r *Report) Promises(how string, c load.Counts, ordered bool) {
 	r.Never(how+"lost", c.Lost)
 	r.Never(how+"stuck", c.Stuck)

@@ -15,7 +15,8 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-// A missed target breaks no report. A broken promise, a figure beyond its limit and a failed measure do, whatever follows.
+// A missed target must not break a report. A lost message, a figure beyond its limit and a failed measure must break it,
+// even if other figures follow.
 func TestOnlyLimitsBreakAReport(t *testing.T) {
 	t.Parallel()
 	promises := func(c load.Counts, ordered bool) func(*Report) {

@@ -25,13 +25,13 @@ import (
 
 const (
 	serverChild = "server"
-	// startPatience bounds the start of a server, its migration included.
+	// startPatience limits the time of the start of a server, including its migration.
 	startPatience = time.Minute
-	// lookInterval is the time between two looks at a server.
+	// lookInterval is the time between two checks of a server.
 	lookInterval = 20 * time.Millisecond
 )
 
-// serve runs a server with the settings of the environment and writes its address.
+// serve runs a server with the settings of the environment, and writes the address of the server.
 func serve(in *bufio.Reader, out io.Writer) error {
 	cfg, err := config.Load(config.Options{Environ: os.Environ()})
 	if err != nil {
@@ -44,17 +44,17 @@ func serve(in *bufio.Reader, out io.Writer) error {
 		return err
 	}
 	return app.Run(UntilEnd(in), cfg, log, func(addr net.Addr) {
-		_, _ = fmt.Fprintln(out, addr) // without the line the parent stops this process
+		_, _ = fmt.Fprintln(out, addr) // if the write fails, the parent misses the address and stops this process
 	})
 }
 
-// Server is a child that answers HTTP requests, and a client of it.
+// Server is a child that answers HTTP requests, with a client for it.
 type Server struct {
 	*Process
 	*load.Client
 }
 
-// StartListening starts a child that writes its address, in a minute at most.
+// StartListening starts a child that writes its address. It waits at most a minute for the address.
 func StartListening(ctx context.Context, name string, env ...string) (*Server, error) {
 	p, err := Start(name, env...)
 	if err != nil {
@@ -93,8 +93,8 @@ func (s *Server) Stop() error {
 	return s.Process.Stop()
 }
 
-// Call sends a request to a path, which may have a query, and decodes the JSON answer. body nil
-// sends no body, into nil ignores the answer. It blocks until the answer or until ctx ends.
+// Call sends a request to a path and decodes the JSON answer. The path may have a query. If body is nil, the request has no
+// body. If into is nil, Call ignores the answer. It blocks until the answer arrives or ctx ends.
 func (s *Server) Call(ctx context.Context, method, path string, body, into any) (load.Response, error) {
 	path, query, _ := strings.Cut(path, "?")
 	target := s.URL(path)
@@ -153,12 +153,12 @@ func (s *Server) waitHealth(ctx context.Context, ok func(h Health) bool) error {
 	}
 }
 
-// Failures returns an error if a request failed.
+// Failures returns an error if any request failed.
 func Failures(m *load.Meter) error {
 	counts, examples := m.Errors()
 	var errs []error
 	for _, kind := range slices.Sorted(maps.Keys(counts)) {
-		errs = append(errs, fmt.Errorf("%d requests failed (%s), such as: %s", counts[kind], kind, examples[kind]))
+		errs = append(errs, fmt.Errorf("%d requests failed (%s), for example: %s", counts[kind], kind, examples[kind]))
 	}
 	return errors.Join(errs...)
 }

@@ -17,14 +17,14 @@ import (
 // Test is a server on a new database, for one test.
 type Test struct {
 	T *testing.T
-	// Ctx bounds the test.
-	Ctx    context.Context //nolint:containedctx // it is the lifetime of the test
+	// Ctx limits the time of the test.
+	Ctx    context.Context //nolint:containedctx // the context of the whole test
 	DSN    string
 	Conn   *pgx.Conn
 	Server *Server
 }
 
-// NewTest starts a server with more environment variables. The server ends with the test.
+// NewTest starts a server with additional environment variables. The server stops at the end of the test.
 func NewTest(t *testing.T, patience time.Duration, env ...string) *Test {
 	t.Helper()
 	r := &Test{T: t, DSN: pgtest.Database(t)}
@@ -41,7 +41,7 @@ func NewTest(t *testing.T, patience time.Duration, env ...string) *Test {
 	return r
 }
 
-// Connect returns a connection to the database, which closes with the test.
+// Connect returns a connection to the database. The connection closes at the end of the test.
 func (r *Test) Connect() *pgx.Conn {
 	r.T.Helper()
 	conn, err := pgx.Connect(r.Ctx, r.DSN)
@@ -64,7 +64,7 @@ func (r *Test) Number(query string, args ...any) (n int64) {
 	return n
 }
 
-// Post sends a JSON body.
+// Post sends a JSON body to a path.
 func (r *Test) Post(path, body string) load.Response {
 	r.T.Helper()
 	resp, err := r.Server.Call(r.Ctx, http.MethodPost, path, jsontext.Value(body), nil)

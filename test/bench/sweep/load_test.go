@@ -23,14 +23,14 @@ func TestMain(m *testing.M) {
 }
 
 const (
-	// liveQueue is the queue under load, with lanes partitions.
+	// liveQueue is the queue under load. It has the number lanes of partitions.
 	liveQueue = "live"
 	lanes     = 100
-	// workers push, and as many pop. Each starts a request every pace.
+	// workers is the number of producers. The interval pace separates two requests of a producer or consumer.
 	workers = 4
 	pace    = 10 * time.Millisecond
 	perPush = 10
-	// patience bounds the whole of one test.
+	// patience limits the time of one test.
 	patience = 20 * time.Minute
 )
 
@@ -42,7 +42,7 @@ func newFixture(t *testing.T, env ...string) fixture {
 	return fixture{rig.NewTest(t, patience, env...)}
 }
 
-// join makes the group of the load known to the live queue. It does not get older messages.
+// join registers the group of the load in the live queue. The group does not get older messages.
 func (f fixture) join() {
 	f.T.Helper()
 	_, err := f.Server.Call(f.Ctx, http.MethodGet,
@@ -50,7 +50,7 @@ func (f fixture) join() {
 	require.NoError(f.T, err)
 }
 
-// fill gives a queue messages that are two hours old, evenly over new partitions.
+// fill adds messages that are two hours old to a queue, evenly distributed over new partitions.
 func (f fixture) fill(queue string, partitions, messages int) {
 	f.T.Helper()
 	require.NoError(f.T, f.Server.Configure(f.Ctx, queue, nil))
@@ -65,8 +65,8 @@ func (f fixture) fill(queue string, partitions, messages int) {
 	f.Exec("CHECKPOINT")
 }
 
-// load pushes and pops until stop returns true. It verifies that every message
-// arrives once, and returns the times of pushes and of pops.
+// load pushes and pops until stop returns true. It verifies that every message arrives once. It returns the times of pushes
+// and pops.
 func (f fixture) load(stop func(elapsed time.Duration) bool) *load.Meter {
 	f.T.Helper()
 	t := &load.Traffic{Client: f.Server.Client, Meter: load.NewMeter(), Groups: []string{"g"}}
@@ -102,15 +102,14 @@ func (f fixture) load(stop func(elapsed time.Duration) bool) *load.Meter {
 	require.NoError(f.T, t.Search(f.Ctx, popOptions))
 	require.NoError(f.T, rig.Failures(t.Meter))
 	counts := t.Ledger.Counts()
-	counts.Stuck = 0 // the consumers do not wait, so messages that only the search found are not stuck
-	require.Equal(f.T, load.Counts{Pushed: counts.Pushed, Delivered: counts.Pushed}, counts, "every pushed message was popped once and in order")
+	counts.Stuck = 0 // the consumers do not wait, so a message that only Search found is not stuck
+	require.Equal(f.T, load.Counts{Pushed: counts.Pushed, Delivered: counts.Pushed}, counts, "every pushed message must be popped once and in order")
 	return t.Meter
 }
 
 var popOptions = load.PopOptions{Queue: liveQueue, Batch: 100, Partitions: 100, AutoAck: true}
 
-// everyPace calls request at a fixed pace until ctx ends. It skips requests that are due during a
-// slow request.
+// everyPace calls request at a fixed pace until ctx ends. It skips calls that become due during a slow request.
 func everyPace(ctx context.Context, request func() error) error {
 	ticker := time.NewTicker(pace)
 	defer ticker.Stop()

@@ -12,13 +12,13 @@ import (
 )
 
 var (
-	messages   = flag.Int("messages", 20_000, "messages to delete")
-	partitions = flag.Int("partitions", 2000, "partitions of the queue that is deleted")
-	quiet      = flag.Duration("quiet", 300*time.Millisecond, "duration of the load without the work")
-	limit      = flag.Float64("limit", 0, "highest ratio of p99 with to p99 without the work; 0: only reported")
+	messages   = flag.Int("messages", 20_000, "messages that the work deletes")
+	partitions = flag.Int("partitions", 2000, "partitions of the deleted queue")
+	quiet      = flag.Duration("quiet", 300*time.Millisecond, "duration of the load without retention or deletion")
+	limit      = flag.Float64("limit", 0, "limit for the p99 with the work divided by the p99 without it; 0 means that the ratio is only reported")
 )
 
-// compare reports the times with the work and without it.
+// compare reports the times with the work (retention or deletion) and without it.
 func compare(t *testing.T, without, with *load.Meter, took time.Duration) {
 	t.Helper()
 	for _, name := range []string{load.TimePush, load.TimePop} {
@@ -34,12 +34,12 @@ func compare(t *testing.T, without, with *load.Meter, took time.Duration) {
 
 func forQuiet(elapsed time.Duration) bool { return elapsed >= *quiet }
 
-// The old messages are in the partitions under load.
+// The retention deletes old messages in the partitions under load.
 func TestRetentionUnderLoad(t *testing.T) {
 	r := newFixture(t, "BELFRY_SWEEP_RETENTION_INTERVAL=500ms")
 	r.fill(liveQueue, lanes, *messages)
 	r.join()
-	r.load(forQuiet) // warms up
+	r.load(forQuiet) // fills caches
 	without := r.load(forQuiet)
 
 	r.Post("/api/v1/configure", `{"queue":"live","options":{"retentionEnabled":true,"retentionSeconds":3600}}`)
@@ -56,10 +56,10 @@ func TestRetentionUnderLoad(t *testing.T) {
 	compare(t, without, with, took)
 	require.Zero(t, r.Number("SELECT count(*) FROM belfry.message WHERE created_at < now() - interval '1 h'"))
 	require.Equal(t, int64(*messages), r.Number("SELECT retention FROM belfry.queue_sweep"))
-	require.Zero(t, r.Number("SELECT unread FROM belfry.queue_sweep"), "the only group joined after the old messages")
+	require.Zero(t, r.Number("SELECT unread FROM belfry.queue_sweep"), "no message was unread, because the only group joined after the old messages")
 }
 
-// The server deletes another queue with all its rows.
+// During the load, the server deletes another queue with all its rows.
 func TestDeletionUnderLoad(t *testing.T) {
 	r := newFixture(t)
 	require.NoError(t, r.Server.Configure(r.Ctx, liveQueue, nil))
@@ -67,7 +67,7 @@ func TestDeletionUnderLoad(t *testing.T) {
 	r.fill("big", *partitions, *messages)
 	_, err := r.Server.Call(r.Ctx, http.MethodGet, "/api/v1/pop/queue/big?consumerGroup=g", nil, nil)
 	require.NoError(t, err)
-	r.load(forQuiet) // warms up
+	r.load(forQuiet) // fills caches
 	without := r.load(forQuiet)
 
 	id := r.Number("SELECT id FROM belfry.queue WHERE name = 'big'")

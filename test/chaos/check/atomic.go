@@ -8,12 +8,12 @@ import (
 	"github.com/belfry-mq/belfry/test/chaos/history"
 )
 
-// transaction is a request of the transaction endpoint with all its repetitions. It has one push and may have acks, or
-// it has acks alone.
+// transaction is a request to the transaction endpoint, with all repetitions of the request. It has one push and
+// possibly acks, or only acks.
 type transaction struct {
 	id string
-	// attempts are the pushes of the tries in order, or the acks if the transaction pushes nothing. done is the first
-	// attempt answered with success. unknown: some attempt was not answered.
+	// attempts are the pushes of all attempts in order, or the acks if the transaction has no push. done is the first
+	// attempt that was answered with success. unknown means that some attempt got no answer.
 	attempts []*history.Operation
 	done     *history.Operation
 	unknown  bool
@@ -54,7 +54,7 @@ func (t *transaction) push(l *lane, e *entry) {
 	}
 }
 
-// stored returns the first message of the transaction that is in the log, and the first that is not.
+// stored returns the first message of the transaction in the log, and the first message that is missing in the log.
 func (t *transaction) stored() (stored, missing *inLane) {
 	for i := range t.pushes {
 		switch p := &t.pushes[i]; {
@@ -67,7 +67,8 @@ func (t *transaction) stored() (stored, missing *inLane) {
 	return stored, missing
 }
 
-// mayHaveApplied reports whether the transaction may have been applied. If it pushes, its messages show that.
+// mayHaveApplied reports whether the transaction may have been applied. If the transaction pushes, its messages in
+// the log decide.
 func (x *index) mayHaveApplied(t *transaction) bool {
 	if len(t.pushes) == 0 {
 		return t.done != nil || t.unknown && !x.notApplied(t)
@@ -76,10 +77,12 @@ func (x *index) mayHaveApplied(t *transaction) bool {
 	return t.done != nil || t.unknown && stored != nil
 }
 
-// notApplied reports whether a transaction without pushes cannot have been applied. Proof:
-// 1. A pop, which claimed after the transaction began, delivered a message that the transaction completes.
-// 2. If the transaction was applied before that claim, there was nothing to claim.
-// 3. If it was applied after that claim, its own lease had ended, so it was refused.
+// notApplied reports whether a transaction without pushes was certainly not applied. This is certain if a pop that
+// claimed after the transaction began delivered a message that the transaction completes. Proof:
+//
+//  1. If the server had applied the transaction before that claim, the cursor would have been beyond the message.
+//  2. If the server handled the transaction after that claim, the lease of the transaction had ended. So the server
+//     refused it.
 func (x *index) notApplied(t *transaction) bool {
 	began := t.attempts[0].Begin
 	undone := false
@@ -87,7 +90,7 @@ func (x *index) notApplied(t *transaction) bool {
 		x.byLane(op, func(l *lane, items []*history.Item) {
 			r := x.readerOf(l, op)
 			if r == nil {
-				undone = true // a crash of the database lost its lease
+				undone = true // a crash of the database lost the lease of the transaction
 				return
 			}
 			for _, d := range r.deliveries {
@@ -103,8 +106,8 @@ func (x *index) notApplied(t *transaction) bool {
 	return undone
 }
 
-// appliedBy is the latest time at which the transaction was applied: its success was answered, or a message that it
-// stored was delivered.
+// appliedBy returns the latest time at which the transaction was applied: the time of its successful answer, or the
+// delivery of a message that it stored.
 func (t *transaction) appliedBy() time.Duration {
 	by := forever
 	if t.done != nil {
@@ -118,14 +121,14 @@ func (t *transaction) appliedBy() time.Duration {
 	return by
 }
 
-// firstAttempt reports whether an ack answered with success took effect during that operation. A repetition only
-// confirms what an earlier attempt of its transaction did.
+// firstAttempt reports whether an ack that was answered with success took effect during op. A repetition takes no
+// effect: it only confirms an earlier attempt of its transaction.
 func (x *index) firstAttempt(op *history.Operation) bool {
 	t := x.transacted[op.Transaction]
 	return t == nil || len(t.attempts) == 1 || op.Begin < t.attempts[1].Begin
 }
 
-// noteUnapplied notes an ack whose transaction cannot have been applied.
+// noteUnapplied records the acks of a transaction that was certainly not applied.
 func (x *index) noteUnapplied(op *history.Operation) {
 	x.byLane(op, func(l *lane, items []*history.Item) {
 		r := x.readerOf(l, op)
@@ -140,32 +143,32 @@ func (x *index) noteUnapplied(op *history.Operation) {
 	})
 }
 
-// at returns a violation by the acks of a transaction.
+// at returns a violation of the rule atomic by the acks of the transaction.
 func (t *transaction) at(r *reader, op *history.Operation, message string) Violation {
 	v := r.at("atomic", op, fmt.Sprintf("transaction %s: %s", t.id, message))
 	v.Transaction = t.id
 	return v
 }
 
-// passedUnapplied returns a violation if the cursor passed a message, up to an ordinal, that only a transaction
-// acknowledged which was not applied.
+// passedUnapplied returns a violation if the cursor passed a message that only a transaction acknowledged, although
+// the transaction was not applied. It examines the messages up to an ordinal.
 func (r *reader) passedUnapplied(op *history.Operation, f *progress, upto int) []Violation {
 	for ordinal := f.next; ordinal <= upto; ordinal++ {
 		if t := r.unapplied[ordinal]; t != nil && !f.done[ordinal] {
-			why := "nothing of it is in the log"
+			why := "none of its pushes is in the log"
 			if len(t.pushes) == 0 {
 				why = "it was not applied"
 			}
 			return []Violation{t.at(r, op, fmt.Sprintf(
-				why+", but %q at %d, which it acknowledged, was passed and is not done otherwise",
+				why+", but the cursor passed %q at %d, which only this transaction acknowledged",
 				r.lane.log[ordinal-1].transaction, r.lane.log[ordinal-1].seq))}
 		}
 	}
 	return nil
 }
 
-// atomic: the pushes of a transaction are stored all or none, and none if it was refused. The functions passedUnapplied
-// and notDeliveredAgain judge its acks.
+// atomic checks the rule atomic: the log has all pushes of a transaction or none, and none if the transaction was
+// refused. The functions passedUnapplied and notDeliveredAgain check the acks of the transaction.
 func atomic(x *index) []Violation {
 	var found []Violation
 	for _, t := range x.transactions {
@@ -177,7 +180,7 @@ func atomic(x *index) []Violation {
 		}
 		switch {
 		case stored != nil && missing != nil:
-			complain(missing, t.attempts[0], "%q is not in the log, but %q, pushed with it, is at %d",
+			complain(missing, t.attempts[0], "%q is not in the log, but %q of the same transaction is at %d",
 				missing.entry.transaction, stored.entry.transaction, stored.entry.seq)
 		case missing != nil && t.done != nil:
 			complain(missing, t.done, "it was applied, but %q is not in the log", missing.entry.transaction)

@@ -8,8 +8,8 @@ import (
 	"github.com/belfry-mq/belfry/test/chaos/history"
 )
 
-// handOn makes the ack of a and b and a push of x and y one transaction. x and y are in another partition without
-// readers.
+// handOn joins the ack of a and b and a push of x and y into one transaction. x and y are in another partition, which
+// has no readers.
 func handOn(r *run) {
 	r.op(4).Transaction = "T"
 	items := pushed("x", "y")
@@ -21,7 +21,7 @@ func handOn(r *run) {
 	r.state.Partitions = append(r.state.Partitions, check.Partition{Queue: "q", Name: "next", LastSeq: 2, Log: logOf("x", "y")})
 }
 
-// unanswered sets the outcome of both parts of the transaction.
+// unanswered sets the outcome of the push and the ack of the transaction.
 func unanswered(r *run, outcome history.Outcome) {
 	r.op(4).Outcome, r.op(9).Outcome = outcome, outcome
 	for i := range r.op(4).Items {
@@ -29,7 +29,7 @@ func unanswered(r *run, outcome history.Outcome) {
 	}
 }
 
-// next sets the log of the other partition.
+// next sets the log of the partition with x and y.
 func (r *run) next(ids ...string) {
 	r.state.Partitions[1].Log, r.state.Partitions[1].LastSeq = logOf(ids...), int64(len(ids))
 }
@@ -38,7 +38,7 @@ func TestTransactionsAreAtomic(t *testing.T) {
 	t.Parallel()
 	runBreaches(t, []breach{
 		{
-			"half of the pushes", "atomic", `transaction T: "y" is not in the log, but "x", pushed with it, is at 1`, 9,
+			"only one of two pushes is stored", "atomic", `transaction T: "y" is not in the log, but "x" of the same transaction is at 1`, 9,
 			func(r *run) {
 				handOn(r)
 				unanswered(r, history.Unknown)
@@ -57,8 +57,8 @@ func TestTransactionsAreAtomic(t *testing.T) {
 			func(r *run) { unanswered(r, history.Unknown) },
 		},
 		{
-			"not stored, but its acks count", "atomic skipped",
-			`transaction T: nothing of it is in the log, but "a" at 1, which it acknowledged, was passed`, 5,
+			"its pushes are not stored, but its acks took effect", "atomic skipped",
+			`transaction T: none of its pushes is in the log, but the cursor passed "a" at 1`, 5,
 			func(r *run) {
 				handOn(r)
 				unanswered(r, history.Unknown)
@@ -67,7 +67,7 @@ func TestTransactionsAreAtomic(t *testing.T) {
 			func(r *run) { r.next("x", "y") },
 		},
 		{
-			"refused, but its acks count", "atomic skipped", `nothing of it is in the log, but "a" at 1`, 5,
+			"refused, but its acks took effect", "atomic skipped", `none of its pushes is in the log, but the cursor passed "a" at 1`, 5,
 			func(r *run) {
 				handOn(r)
 				unanswered(r, history.Refused)
@@ -80,7 +80,7 @@ func TestTransactionsAreAtomic(t *testing.T) {
 			},
 		},
 		{
-			"refused, but the final cursor passed its messages", "atomic skipped", `nothing of it is in the log, but "a" at 1`, 0,
+			"refused, but the final cursor passed its messages", "atomic skipped", `none of its pushes is in the log, but the cursor passed "a" at 1`, 0,
 			func(r *run) {
 				handOn(r)
 				unanswered(r, history.Refused)
@@ -103,7 +103,7 @@ func TestTransactionsAreAtomic(t *testing.T) {
 			},
 		},
 		{
-			"stored, but its acknowledged messages are delivered again", "atomic again", `transaction T: it was applied, but "a" at 1`, 11,
+			"stored, but its acknowledged messages are delivered again", "atomic again", `transaction T: it was applied and acknowledged all messages up to "a" at 1`, 11,
 			func(r *run) {
 				handOn(r)
 				unanswered(r, history.Unknown)
@@ -132,7 +132,7 @@ func TestRepeatedTransactionsGetTheSameAnswer(t *testing.T) {
 	}
 	runBreaches(t, []breach{
 		{
-			"the repetition is answered another message id", "dedup", `"x" was answered to be message m-z here`, 11,
+			"the answer to the repetition has another message id", "dedup", `the answer gave "x" the message id m-z`, 11,
 			func(r *run) {
 				again(r)
 				items := pushed("x", "y")

@@ -8,8 +8,8 @@ import (
 
 type readerName struct{ queue, partition, group string }
 
-// cursors: neither a cursor nor the end of a log ever decreases, from sample to sample and to the final state. Only a
-// seek moves a cursor back.
+// cursors checks that neither a cursor nor the end of a log decreases from one sample to the next and to the final
+// state. Only a seek moves a cursor back.
 func cursors(x *index) []Violation {
 	samples := x.state.Samples
 	for _, p := range x.state.Partitions {
@@ -29,7 +29,7 @@ func cursors(x *index) []Violation {
 	last := map[cursorID]Sample{}
 	for _, s := range samples {
 		if x.groupByName[groupName{s.Queue, ""}] != nil && len(x.groupByName[groupName{s.Queue, ""}].resets) > 0 {
-			continue // the sample may be of a deleted queue of this name
+			continue // the sample may belong to an earlier queue with this name
 		}
 		name := cursorID{readerName{s.Queue, s.Partition, s.Group}, s.ID}
 		before, ok := last[name]
@@ -46,7 +46,8 @@ func cursors(x *index) []Violation {
 			found = append(found, r.lane.at("cursor", nil, fmt.Sprintf(
 				"the log ended with %d at %s, and with %d %s", before.LastSeq, before.At, s.LastSeq, at)))
 		}
-		// The moves show what happened to such a cursor. A crash of the database may also forget the commit of a sweep.
+		// The rules for moves check a cursor with recorded generations. A crash of the database may lose the move of
+		// a sweep.
 		known := r.lane.generations[s.Group] != nil || r.lane.swept()
 		if s.Committed < before.Committed && !known {
 			found = append(found, r.at("cursor", nil, fmt.Sprintf(
@@ -56,22 +57,22 @@ func cursors(x *index) []Violation {
 	return found
 }
 
-// counts: a log has no holes and ends with last_seq. A cursor stands within its log, has passed everything completed,
-// and counts the messages that it passed.
+// counts checks these facts: a log has no holes and ends at last_seq, a cursor is within its log and beyond each
+// completed message, and the cursor counts the messages that it passed.
 func counts(x *index) []Violation {
 	var found []Violation
 	for _, l := range x.lanes {
 		if l.part == nil {
 			for _, r := range l.readers {
 				for _, d := range r.deliveries[:min(1, len(r.deliveries))] {
-					found = append(found, r.at("counts", d.op, "messages were delivered from a partition that is not in the tables"))
+					found = append(found, r.at("counts", d.op, "messages were delivered from a partition that does not exist in the tables"))
 				}
 			}
 			continue
 		}
 		for i, m := range l.rows {
 			if m.Seq != int64(i)+1 {
-				found = append(found, l.at("counts", nil, fmt.Sprintf("the log has %d where %d belongs", m.Seq, i+1)))
+				found = append(found, l.at("counts", nil, fmt.Sprintf("the log has the position %d instead of %d", m.Seq, i+1)))
 				break
 			}
 		}
@@ -88,7 +89,7 @@ func counts(x *index) []Violation {
 func (r *reader) counts(x *index) []Violation {
 	c := r.cursor
 	if c == nil && r.gen != nil {
-		return nil // its group was deleted
+		return nil // the group of the reader was deleted
 	}
 	if c == nil {
 		for _, d := range r.deliveries[:min(1, len(r.deliveries))] {
@@ -106,15 +107,15 @@ func (r *reader) counts(x *index) []Violation {
 	ended := r.ofGeneration()
 	for _, o := range r.settlements(x) {
 		if seq := r.lane.log[o.ordinal-1].seq; o.upto && !o.op.AutoAck && seq > c.Committed {
-			complain(o.op, "what is at %d %s, but the cursor is at %d in the end%s", seq, o.how, c.Committed, ended)
+			complain(o.op, "the message at %d %s, but the cursor is at %d in the end%s", seq, o.how, c.Committed, ended)
 			break
 		}
 	}
 	if !c.FromStart || r.gen != nil {
 		return found
 	}
-	// Dead letters that a delivery or the end of a log passes over may count or not. The same is true of dead letters
-	// that were redriven since.
+	// Dead letters that the cursor passed may be counted in consumed or not. The same applies to dead letters that
+	// were redriven.
 	passed := int64(0)
 	for _, seq := range c.Dead {
 		if seq <= c.Committed {

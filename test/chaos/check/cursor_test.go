@@ -41,7 +41,7 @@ func TestCountsAddUp(t *testing.T) {
 			func(r *run) { r.part().LastSeq = 5 }, func(r *run) { r.part().LastSeq = 4 },
 		},
 		{
-			"a hole in the log", "counts leftover dead", "the log has 5 where 4 belongs", 0,
+			"a hole in the log", "counts leftover dead", "the log has the position 5 instead of 4", 0,
 			func(r *run) { r.part().Log[3].Seq = 5 }, func(r *run) { r.part().Log[3].Seq = 4 },
 		},
 		{
@@ -58,7 +58,7 @@ func TestCountsAddUp(t *testing.T) {
 			func(r *run) { r.cursor().Consumed = 5 }, func(r *run) { r.cursor().Consumed = 4 },
 		},
 		{
-			"a completed message beyond the cursor", "counts", "what is at 3 was completed, but the cursor is at 2 in the end", 6,
+			"a completed message beyond the cursor", "counts", "the message at 3 was completed, but the cursor is at 2 in the end", 6,
 			func(r *run) {
 				r.cursor().Committed, r.cursor().Consumed = 2, 2
 				r.options.Undrained = true
@@ -70,7 +70,7 @@ func TestCountsAddUp(t *testing.T) {
 			func(r *run) { r.part().Cursors[0].Group = "h" }, func(r *run) { r.part().Cursors[0].Group = "g" },
 		},
 		{
-			"a partition that is not there", "counts dedup unpushed", "from a partition that is not in the tables", 9,
+			"a partition that does not exist", "counts dedup unpushed", "from a partition that does not exist in the tables", 9,
 			func(r *run) {
 				o := r.add(history.Operation{Kind: history.Pop, Items: delivered("a")})
 				o.Items[0].Partition = "other"
@@ -80,8 +80,8 @@ func TestCountsAddUp(t *testing.T) {
 	})
 }
 
-// wait adds a waiting pop that returns empty, between two seconds, while message e is ready. e was pushed in second 16
-// to 17, has no lease, and is consumed at the end.
+// wait adds a waiting pop between two seconds that returns empty although message e is ready. The push of e takes
+// second 16 to 17. e has no lease and is consumed at the end.
 func wait(from, to int) func(*run) {
 	return func(r *run) {
 		r.options.WakeBound, r.options.LeaseDuration = 2*time.Second, 30*time.Second
@@ -97,7 +97,7 @@ func wait(from, to int) func(*run) {
 
 func TestWaitingConsumersAreNotStuck(t *testing.T) {
 	t.Parallel()
-	const empty = "the pop came back empty after 10s, though a message pushed by operation 9 was ready and unleased for 8s of it"
+	const empty = "the pop came back empty after 10s, although a message pushed by operation 9 was ready and unleased for 8s of this time"
 	pop := func(change func(*history.Operation)) func(*run) {
 		return func(r *run) {
 			o := r.add(history.Operation{Kind: history.Pop, Outcome: history.Unknown})
@@ -136,7 +136,7 @@ func TestWaitingConsumersAreNotStuck(t *testing.T) {
 			},
 		},
 		{
-			"neither excuses a pop over HTTP", "stuck", empty, 10,
+			"neither reason excuses a pop over HTTP", "stuck", empty, 10,
 			func(r *run) {
 				stalled(15, 25)(r)
 				r.options.Windows = []check.FaultWindow{
@@ -147,7 +147,7 @@ func TestWaitingConsumersAreNotStuck(t *testing.T) {
 			func(r *run) { r.options.Windows[1].End = 17 * time.Second },
 		},
 		{
-			"longer, but not by more than a fault allows", "stuck", empty, 10, stalled(15, 25),
+			"a wait that is longer than a fault allows", "stuck", empty, 10, stalled(15, 25),
 			func(r *run) {
 				r.options.Windows = []check.FaultWindow{
 					{Begin: 10 * time.Second, End: 18 * time.Second, Allowance: 4 * time.Second},
@@ -156,7 +156,7 @@ func TestWaitingConsumersAreNotStuck(t *testing.T) {
 			},
 		},
 		{
-			"a fault at another time allows nothing", "stuck", empty, 10,
+			"a fault at another time has no allowance", "stuck", empty, 10,
 			func(r *run) {
 				stalled(15, 25)(r)
 				r.options.Windows = []check.FaultWindow{{Begin: 0, End: 5 * time.Second, Allowance: time.Minute}}
@@ -164,15 +164,15 @@ func TestWaitingConsumersAreNotStuck(t *testing.T) {
 			func(r *run) { r.options.Windows[0].End = 17 * time.Second },
 		},
 		{
-			"it waited for another partition", "stuck", empty, 10, stalled(15, 25),
+			"a pop that waits for another partition is no breach", "stuck", empty, 10, stalled(15, 25),
 			func(r *run) { r.op(10).Partition = "other" },
 		},
 		{
-			"a pop of unknown outcome may hold it", "stuck", empty, 10, stalled(15, 25),
+			"a pop of unknown outcome may lease the message", "stuck", empty, 10, stalled(15, 25),
 			pop(func(*history.Operation) {}),
 		},
 		{
-			"a pop of unknown outcome in another partition does not", "stuck", empty, 10,
+			"a pop of unknown outcome in another partition cannot lease the message", "stuck", empty, 10,
 			func(r *run) {
 				stalled(15, 25)(r)
 				pop(func(o *history.Operation) { o.Partition = "other" })(r)
@@ -180,7 +180,7 @@ func TestWaitingConsumersAreNotStuck(t *testing.T) {
 			func(r *run) { r.op(12).Partition = "p" },
 		},
 		{
-			"an unknown pop holds it for the length of a lease", "stuck", "ready and unleased for 3s", 10,
+			"a pop of unknown outcome leases the message for one lease time", "stuck", "ready and unleased for 3s", 10,
 			func(r *run) {
 				stalled(15, 25)(r)
 				pop(func(*history.Operation) {})(r)
@@ -189,11 +189,11 @@ func TestWaitingConsumersAreNotStuck(t *testing.T) {
 			func(r *run) { r.options.LeaseDuration = 7 * time.Second },
 		},
 		{
-			"the push was not answered yet", "stuck", empty, 10, stalled(15, 25),
+			"a push without an answer yet is no breach", "stuck", empty, 10, stalled(15, 25),
 			func(r *run) { r.op(9).Begin, r.op(9).End = 23*time.Second, 24*time.Second },
 		},
 		{
-			"delivered late to a pop that waited", "stuck", `the pop waited and was given "e" at 5 23s after it was ready and unleased`, 11,
+			"delivered late to a pop that waited", "stuck", `the pop waited and received "e" at 5 23s after the message was ready and unleased`, 11,
 			func(r *run) {
 				stalled(15, 15)(r)
 				r.op(11).Wait, r.op(11).Begin, r.op(11).End = time.Minute, 10*time.Second, 40*time.Second
@@ -204,7 +204,7 @@ func TestWaitingConsumersAreNotStuck(t *testing.T) {
 }
 
 // endLeases ends the story with a completed message instead of a dead letter. The ack of the last message of a lease
-// certainly ends the lease.
+// always ends the lease.
 func endLeases(r *run) {
 	r.op(8).Items = acked("completed", "d")
 	r.cursor().Dead = nil

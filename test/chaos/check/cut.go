@@ -6,16 +6,17 @@ import (
 	"github.com/belfry-mq/belfry/test/chaos/history"
 )
 
-// Cut returns the operations that concern a violation, with only the items in its partition. The operations given are
-// not changed.
+// Cut returns the operations that concern a violation. Each operation has only its items in the partition of the
+// violation. Cut does not change its argument. These rules apply:
 //
-//   - An operation without items stays if it may concern the partition: pops of its queue that are of unknown outcome or
-//     empty, seeks, and extends of leases given there.
-//   - If the violation names a group, only pushes and the operations of that group stay.
-//   - If it names a transaction, all operations of the transaction and of its queue stay: one in another partition or of another
-//     group may show whether the transaction was applied.
+//   - An operation without items stays if it may concern the partition: an empty pop of the queue, a pop of unknown
+//     outcome, a seek, or an extend of a lease of the partition.
+//   - If the violation names a group, only pushes, deletions and the operations of that group stay.
+//   - If it names a transaction, all operations of the transaction and of its queue stay. An operation in another
+//     partition or group may show whether the transaction was applied.
 //   - Promotions stay.
-//   - If it names no partition, or no queue, the operations of all partitions, or queues, stay.
+//   - If it names no partition, the operations of all partitions stay. If it names no queue, the operations of all
+//     queues stay.
 func Cut(operations []history.Operation, v Violation) []history.Operation {
 	v = v.widened()
 	given := map[string]bool{}
@@ -53,7 +54,7 @@ func Cut(operations []history.Operation, v Violation) []history.Operation {
 	return cut
 }
 
-// CutState returns the part of a state that belongs to the operations which Cut returns.
+// CutState returns the part of a state that belongs to the operations that Cut returns.
 func CutState(state State, v Violation) State {
 	v = v.widened()
 	there := func(queue, partition, group string) bool {
@@ -105,7 +106,7 @@ func shared(kind history.Kind) bool {
 	return kind == history.Push || kind == history.DeleteMessage || kind == history.DeleteQueue
 }
 
-// widened returns the violation without its partition and group, if it names a transaction.
+// widened returns the violation. If it names a transaction, the result has no partition and no group.
 func (v Violation) widened() Violation {
 	if v.Transaction != "" {
 		v.Partition, v.Group = "", ""

@@ -8,8 +8,8 @@ import (
 	"github.com/belfry-mq/belfry/test/chaos/history"
 )
 
-// skippableFrom is when a group may first pass over a message without a delivery: the message was deleted by name, or
-// it is older than its queue keeps unread messages. forever: never.
+// skippableFrom returns the earliest time at which a group may skip a message without a delivery. This is allowed if
+// the message was deleted by name, or is older than its queue keeps unread messages. forever means never.
 func (l *lane) skippableFrom(e *entry) time.Duration {
 	at := forever
 	switch {
@@ -25,7 +25,8 @@ func (l *lane) skippableFrom(e *entry) time.Duration {
 	return at
 }
 
-// unreadRetention is the age at which a message may be deleted although a group has not passed it. 0: it may not.
+// unreadRetention returns the age at which a message may be deleted although a group has not passed it. 0 means
+// never.
 func (l *lane) unreadRetention() time.Duration {
 	switch {
 	case l.part == nil:
@@ -36,7 +37,7 @@ func (l *lane) unreadRetention() time.Duration {
 	return l.part.MaxWait
 }
 
-// expiredFrom returns by ordinal the earliest time at which messages expired for the reader.
+// expiredFrom returns the earliest time at which each message expired for the reader. The keys are ordinals.
 func (r *reader) expiredFrom() map[int]time.Duration {
 	if r.cursor == nil || len(r.cursor.Expired) == 0 {
 		return nil
@@ -56,7 +57,7 @@ func (l *lane) swept() bool {
 	return l.part != nil && l.unreadRetention()+l.part.ExpireAfter > 0
 }
 
-// mayMiss reports whether the reader need not receive the message. These messages may be missing:
+// mayMiss reports whether the reader may miss the message. It may miss:
 //
 // 1. a message that was deleted;
 // 2. a message that is too old but kept as a dead letter of some group;
@@ -76,16 +77,17 @@ func (r *reader) mayMiss(e *entry, options *Options) bool {
 	return false
 }
 
-// heldAt reports whether a lease that covers the message may have been alive at an instant or later. A sweep then keeps
-// the message and moves the other cursors past it. A later sweep deletes it, perhaps after the end of the run.
+// heldAt reports whether a lease of the message may have been alive at an instant or later. In this case a sweep
+// keeps the message but moves the other cursors past it. A later sweep deletes the message, possibly after the end of
+// the run.
 func (r *reader) heldAt(e *entry, at time.Duration, options *Options) bool {
 	return slices.ContainsFunc(r.deliveries, func(d *delivery) bool {
 		return slices.Contains(d.entries, e) && d.op.End+options.LeaseDuration >= at
 	})
 }
 
-// deletions: each message missing from a log was deleted for a valid reason. Each message whose deletion succeeded is
-// gone and is not delivered any more.
+// deletions checks that each message missing in a log was deleted for a valid reason, and that a message is not in
+// the log and not delivered after a successful deletion.
 func deletions(x *index) []Violation {
 	var found []Violation
 	for _, l := range x.lanes {
@@ -99,10 +101,10 @@ func deletions(x *index) []Violation {
 				case e.deleted != nil || e.rows == 0:
 				case there:
 					found = append(found, l.at("deleted", op, fmt.Sprintf(
-						"the deletion of %q was answered with success, but it is in the log at %d", e.transaction, e.seq)))
+						"the deletion of %q was answered with success, but the message is in the log at %d", e.transaction, e.seq)))
 				case op.Outcome == history.Done && e.by < op.Begin:
 					found = append(found, l.at("deleted", op, fmt.Sprintf(
-						"the deletion of %q found nothing, but it is in the log at %d", e.transaction, e.seq)))
+						"the deletion of %q found nothing, but the message is in the log at %d", e.transaction, e.seq)))
 				}
 			}
 		}
@@ -111,7 +113,7 @@ func deletions(x *index) []Violation {
 	return found
 }
 
-// accepted reports whether a deletion was answered that the message existed.
+// accepted reports whether the answer to a deletion said that the message existed.
 func accepted(op *history.Operation, l *lane, e *entry) bool {
 	for _, item := range op.Items {
 		if item.Partition == clientName(l.partition) && item.TransactionID == e.transaction && item.Accepted {
@@ -121,7 +123,7 @@ func accepted(op *history.Operation, l *lane, e *entry) bool {
 	return false
 }
 
-// wrongDeletion says why a message should not have been deleted. Empty: the deletion was right.
+// wrongDeletion returns why the deletion of a message was wrong, or "" if it was right.
 func (l *lane) wrongDeletion(e *entry) string {
 	d := e.deleted
 	if d == nil {
@@ -149,12 +151,12 @@ func (l *lane) wrongDeletion(e *entry) string {
 				d.Age, old, done, wait)
 		}
 	default:
-		return "was deleted with its queue, which is there"
+		return "was deleted with its queue, but the queue exists"
 	}
 	return ""
 }
 
-// deliveredAfterDelete finds deliveries of deleted messages by pops that claimed later.
+// deliveredAfterDelete returns the deliveries of deleted messages by pops that claimed after the deletion.
 func (r *reader) deliveredAfterDelete() []Violation {
 	var found []Violation
 	for _, d := range r.deliveries {
@@ -162,7 +164,7 @@ func (r *reader) deliveredAfterDelete() []Violation {
 			for _, op := range e.deletes {
 				if op.Outcome == history.Done && accepted(op, r.lane, e) && op.End < d.after {
 					found = append(found, r.at("deleted", d.op, fmt.Sprintf(
-						"%q at %d was delivered, but operation %d had deleted it %s before this pop claimed anything",
+						"%q at %d was delivered, but operation %d had deleted it %s before this pop claimed",
 						e.transaction, e.seq, op.ID, d.after-op.End)))
 				}
 			}
@@ -171,7 +173,7 @@ func (r *reader) deliveredAfterDelete() []Violation {
 	return found
 }
 
-// expiries: each message that expired for a group was old enough.
+// expiries checks that each message that expired for a group was old enough.
 func expiries(x *index) []Violation {
 	var found []Violation
 	x.readers(func(r *reader) {
@@ -181,14 +183,14 @@ func expiries(x *index) []Violation {
 		for _, one := range r.cursor.Expired {
 			if after := r.lane.part.ExpireAfter; after == 0 || one.Age < after {
 				found = append(found, r.at("expired", nil, fmt.Sprintf(
-					"what is at %d expired at the age of %s, but its queue has messages wait for %s (0s: for ever)", one.Seq, one.Age, after)))
+					"the message at %d expired at the age of %s, but its queue expires messages at the age of %s (0s: never)", one.Seq, one.Age, after)))
 			}
 		}
 	})
 	return found
 }
 
-// sweeps: the counters of sweeps equal what sweeps did.
+// sweeps checks that the counters of the sweeps equal the recorded deletions and expiries.
 func sweeps(x *index) []Violation {
 	did := map[string]*Sweep{}
 	var order []string
@@ -237,7 +239,7 @@ func sweeps(x *index) []Violation {
 		} {
 			if n.is != n.says {
 				found = append(found, Violation{Rule: "swept", Queue: queue, Message: fmt.Sprintf(
-					"%d messages were %s, but %d are counted", n.is, n.what, n.says)})
+					"%d messages were %s, but the counters show %d", n.is, n.what, n.says)})
 			}
 		}
 	}

@@ -9,7 +9,7 @@ import (
 	"github.com/belfry-mq/belfry/test/chaos/history"
 )
 
-// without deletes c before any delivery.
+// without deletes c before any delivery. how is the reason of the deletion.
 func without(r *run, how string) *check.Deletion {
 	at := slices.IndexFunc(r.part().Log, func(m check.Message) bool { return m.TransactionID == "c" })
 	r.part().Deleted = []check.Deletion{{Message: r.part().Log[at], How: how, Age: 7 * time.Second, Unread: true}}
@@ -23,7 +23,7 @@ func without(r *run, how string) *check.Deletion {
 	return &r.part().Deleted[0]
 }
 
-// askFor deletes c (9) after a and b were completed.
+// askFor deletes c by name after a and b were completed. It is operation 9.
 func askFor(r *run) *history.Operation {
 	o := r.add(history.Operation{Kind: history.DeleteMessage, Items: pushed("c")})
 	o.Begin, o.End, o.Group = 7100*time.Millisecond, 7200*time.Millisecond, ""
@@ -35,12 +35,12 @@ func TestOnlyDeletedMessagesAreMissing(t *testing.T) {
 	t.Parallel()
 	runBreaches(t, []breach{
 		{
-			"it was not requested", "deleted skipped", `"c" at 3 was deleted by its name, but no client requested it`, 1,
+			"no client requested the deletion", "deleted skipped", `"c" at 3 was deleted by its name, but no client requested it`, 1,
 			func(r *run) { without(r, check.Asked) },
 			func(r *run) { askFor(r).Outcome = history.Unknown },
 		},
 		{
-			"it was not deleted", "stored counts", `the push of "c" was answered with success, but it is not in the log`, 1,
+			"it is missing without a deletion", "stored counts", `the push of "c" was answered with success, but the message is not in the log`, 1,
 			func(r *run) {
 				without(r, check.Asked)
 				r.part().Deleted = nil
@@ -52,7 +52,7 @@ func TestOnlyDeletedMessagesAreMissing(t *testing.T) {
 			},
 		},
 		{
-			"its neighbour is missing too", "counts stored unpushed", "last_seq is 4, but the log has 3 messages", 0,
+			"the next message is missing too", "counts stored unpushed", "last_seq is 4, but the log has 3 messages", 0,
 			func(r *run) {
 				without(r, check.Asked)
 				askFor(r)
@@ -61,12 +61,12 @@ func TestOnlyDeletedMessagesAreMissing(t *testing.T) {
 			func(r *run) { r.part().Log = append(r.part().Log, logOf("a", "b", "c", "d")[3]) },
 		},
 		{
-			"it is still there", "deleted", `the deletion of "c" was answered with success, but it is in the log at 3`, 9,
+			"it is still in the log", "deleted", `the deletion of "c" was answered with success, but the message is in the log at 3`, 9,
 			func(r *run) { askFor(r) },
 			func(r *run) { r.op(9).Outcome = history.Unknown },
 		},
 		{
-			"it was there, but not found", "deleted", `the deletion of "c" found nothing, but it is in the log at 3`, 9,
+			"the deletion did not find it", "deleted", `the deletion of "c" found nothing, but the message is in the log at 3`, 9,
 			func(r *run) { askFor(r).Items[0].Accepted = false },
 			func(r *run) { r.op(9).Begin = 500 * time.Millisecond },
 		},
@@ -88,7 +88,7 @@ func TestOnlyDeletedMessagesAreMissing(t *testing.T) {
 			func(r *run) { r.op(9).Begin = 8900 * time.Millisecond },
 		},
 		{
-			"it was left out in between, before the request", "order", `the delivery leaves out "c" at 3, which is neither dead-lettered nor deleted`, 5,
+			"a delivery left it out before the request", "order", `the delivery leaves out "c" at 3, which is neither dead-lettered nor deleted`, 5,
 			func(r *run) {
 				without(r, check.Asked)
 				askFor(r).Begin, r.op(9).End = 9500*time.Millisecond, 9600*time.Millisecond
@@ -123,7 +123,7 @@ func TestSweepsDeleteOnlyOldMessages(t *testing.T) {
 			func(r *run) { r.part().Deleted[0].Age = 5 * time.Second },
 		},
 		{
-			"from a queue that keeps everything", "deleted delivered skipped", "but its queue keeps messages for 0s", 1,
+			"from a queue without retention", "deleted delivered skipped", "but its queue keeps messages for 0s", 1,
 			after(early, func(r *run) { r.part().Retention = 0 }),
 			func(r *run) { r.part().Retention = 4 * time.Second },
 		},
@@ -137,7 +137,7 @@ func TestSweepsDeleteOnlyOldMessages(t *testing.T) {
 			func(r *run) { r.part().Deleted[0].Unread, r.state.Sweeps[0].Unread = false, 0 },
 		},
 		{
-			"as completed, although it was never delivered", "delivered skipped", `"c" at 3 is behind the cursor, at 4, but was never delivered`, 1,
+			"as completed, although it was never delivered", "delivered skipped", `"c" at 3 is before the cursor, at 4, but was never delivered`, 1,
 			func(r *run) {
 				done(r)
 				r.part().Deleted[0].Unread, r.state.Sweeps[0].Unread = false, 0
@@ -148,7 +148,7 @@ func TestSweepsDeleteOnlyOldMessages(t *testing.T) {
 			},
 		},
 		{
-			"with a queue that exists", "deleted", `"c" at 3 was deleted with its queue, which is there`, 1,
+			"with a queue that exists", "deleted", `"c" at 3 was deleted with its queue, but the queue exists`, 1,
 			func(r *run) {
 				without(r, check.Swept).How = check.Purged
 				r.state.Sweeps = nil
@@ -166,7 +166,7 @@ func TestSweepsDeleteOnlyOldMessages(t *testing.T) {
 			func(r *run) { r.part().Retention = 8 * time.Second },
 		},
 		{
-			"the passed message is a dead letter of no group", "delivered", `"c" at 3 is behind the cursor, at 4, but was never delivered`, 1,
+			"the skipped message is not a dead letter of any group", "delivered", `"c" at 3 is before the cursor, at 4, but was never delivered`, 1,
 			func(r *run) {
 				r.part().Retention = 5 * time.Second
 				r.op(5).Items, r.op(6).Items = delivered("d"), acked("failed", "d")
@@ -174,7 +174,7 @@ func TestSweepsDeleteOnlyOldMessages(t *testing.T) {
 				r.add(history.Operation{Kind: history.Pop, LeaseID: "L4", Items: delivered("a", "b", "c", "d")}).Group = "h"
 				r.add(history.Operation{Kind: history.Ack, LeaseID: "L4", Items: acked("completed", "a", "b", "c", "d")}).Group = "h"
 				r.part().Cursors = append(r.part().Cursors, check.Cursor{Group: "h", FromStart: true, Committed: 4, Consumed: 4})
-				r.at(9, 3100*time.Millisecond, 3200*time.Millisecond) // the lease has ended when the message is old
+				r.at(9, 3100*time.Millisecond, 3200*time.Millisecond) // the lease has ended when the message is old enough
 				r.at(10, 3300*time.Millisecond, 3400*time.Millisecond)
 			},
 			func(r *run) {
@@ -183,7 +183,7 @@ func TestSweepsDeleteOnlyOldMessages(t *testing.T) {
 			},
 		},
 		{
-			"a cursor falls where no sweep moves it", "cursor", "the cursor moved back from 2 at 7s to 1 at 8s", 0,
+			"a cursor moves back although no sweep moves it", "cursor", "the cursor moved back from 2 at 7s to 1 at 8s", 0,
 			func(r *run) {
 				r.state.Moves = []check.Move{move(check.Joined, 1, 0, 0, 0)}
 				for i := range 2 {
@@ -195,7 +195,7 @@ func TestSweepsDeleteOnlyOldMessages(t *testing.T) {
 			func(r *run) { r.part().Retention = 5 * time.Second },
 		},
 		{
-			"uncounted", "swept", "1 messages were deleted by sweeps, but 0 are counted", 0,
+			"a deletion that is not counted", "swept", "1 messages were deleted by sweeps, but the counters show 0", 0,
 			func(r *run) {
 				without(r, check.Swept)
 				r.state.Sweeps = nil
@@ -203,7 +203,7 @@ func TestSweepsDeleteOnlyOldMessages(t *testing.T) {
 			func(r *run) { r.state.Sweeps = []check.Sweep{{Queue: "q", Retention: 1, Unread: 1}} },
 		},
 		{
-			"unread and uncounted", "swept", "1 messages were deleted unread, but 0 are counted", 0,
+			"a deletion that is not counted as unread", "swept", "1 messages were deleted unread, but the counters show 0", 0,
 			func(r *run) {
 				without(r, check.Swept)
 				r.state.Sweeps[0].Unread = 0
@@ -211,24 +211,24 @@ func TestSweepsDeleteOnlyOldMessages(t *testing.T) {
 			func(r *run) { r.state.Sweeps[0].Unread = 1 },
 		},
 		{
-			"it expired too early", "expired", "what is at 4 expired at the age of 4s, but its queue has messages wait for 5s", 0,
+			"it expired too early", "expired", "the message at 4 expired at the age of 4s, but its queue expires messages at the age of 5s", 0,
 			after(expire, func(r *run) { r.cursor().Expired[0].Age = 4 * time.Second }),
 			func(r *run) { r.cursor().Expired[0].Age = 5 * time.Second },
 		},
 		{
-			"it did not expire", "dead skipped", `"d" at 4 is dead-lettered, but no ack can have done that`, 0,
+			"it did not expire", "dead skipped", `"d" at 4 is a dead letter, but no ack can have caused this`, 0,
 			after(expire, func(r *run) { r.cursor().Expired, r.state.Sweeps = nil, nil }),
 			func(r *run) { expire(r) },
 		},
 		{
-			"it expired uncounted", "swept", "1 messages were expired unread, but 0 are counted", 0,
+			"its expiry is not counted", "swept", "1 messages were expired unread, but the counters show 0", 0,
 			after(expire, func(r *run) { r.state.Sweeps = nil }),
 			func(r *run) { r.state.Sweeps = []check.Sweep{{Queue: "q", Expired: 1}} },
 		},
 	})
 }
 
-// before adds an earlier queue of the same name: x was pushed (9), delivered (10), and the queue was deleted (11).
+// before adds an earlier queue with the same name: operation 9 pushed x, 10 delivered x, and 11 deleted the queue.
 func before(r *run) {
 	at := func(o history.Operation, second int) *history.Operation {
 		one := r.add(o)
@@ -242,7 +242,7 @@ func before(r *run) {
 	r.state.Erased = []check.Erased{{Queue: "q", Partition: "p", TransactionID: "x"}}
 }
 
-func TestADeletedQueueTakesItsMessagesAlong(t *testing.T) {
+func TestDeletingAQueueDeletesItsMessages(t *testing.T) {
 	t.Parallel()
 	runBreaches(t, []breach{
 		{
@@ -251,12 +251,12 @@ func TestADeletedQueueTakesItsMessagesAlong(t *testing.T) {
 			func(r *run) { r.op(11).Outcome = history.Unknown },
 		},
 		{
-			"without a deletion", "erased", `"x" went with its queue, but nothing`, 9,
+			"without a deletion", "erased", `"x" was deleted with its queue, but no deletion of the queue ended after`, 9,
 			after(before, func(r *run) { r.drop(11) }),
 			func(r *run) { r.add(history.Operation{Kind: history.DeleteQueue, Outcome: history.Unknown}).ID = 11 },
 		},
 		{
-			"the deletion ended before the push", "erased", `"x" went with its queue, but nothing`, 9,
+			"the deletion ended before the push", "erased", `"x" was deleted with its queue, but no deletion of the queue ended after`, 9,
 			after(before, func(r *run) { r.op(11).Begin, r.op(11).End = -20*time.Second, -19*time.Second }),
 			func(r *run) { r.op(11).End = -9500 * time.Millisecond },
 		},

@@ -10,7 +10,7 @@ import (
 	"github.com/belfry-mq/belfry/test/chaos/history"
 )
 
-// The statuses that an ack may report.
+// The statuses of an ack.
 const (
 	completed  = "completed"
 	success    = "success"
@@ -18,10 +18,11 @@ const (
 	deadAtOnce = "dlq"
 )
 
-// completes reports whether the ack moves the cursor to its message.
+// completes reports whether the ack moves the cursor past its message.
 func (a *ack) completes() bool { return a.item.Status == completed || a.item.Status == success }
 
-// mayDeadLetter reports whether the ack dead-letters its message, or may do so if its outcome is unknown.
+// mayDeadLetter reports whether the ack made its message a dead letter. For an ack of unknown outcome, it reports
+// whether the ack may have done so.
 func (a *ack) mayDeadLetter() bool {
 	if a.uncertain() {
 		return a.item.Status == failed || a.item.Status == deadAtOnce
@@ -29,7 +30,7 @@ func (a *ack) mayDeadLetter() bool {
 	return a.item.DeadLettered
 }
 
-// deliveries: the messages of a delivery are in order, and nothing before it is skipped.
+// deliveries checks that the messages of a delivery are in order, and that no message before the delivery is skipped.
 func deliveries(x *index) []Violation {
 	var found []Violation
 	x.readers(func(r *reader) {
@@ -39,7 +40,8 @@ func deliveries(x *index) []Violation {
 	return found
 }
 
-// deadLetteredFrom returns by ordinal when the first ack began that may have dead-lettered the message.
+// deadLetteredFrom returns, for each ordinal, the begin of the first ack that may have made the message a dead
+// letter.
 func (r *reader) deadLetteredFrom() map[int]time.Duration {
 	deadLettered := map[int]time.Duration{}
 	for _, a := range r.acks {
@@ -55,7 +57,7 @@ func (r *reader) deadLetteredFrom() map[int]time.Duration {
 	return deadLettered
 }
 
-// ordered: the positions of a delivery ascend, and each message left out between them is dead-lettered or deleted.
+// ordered checks that the positions in a delivery ascend, and that each message left out is a dead letter or deleted.
 func (r *reader) ordered() []Violation {
 	var found []Violation
 	deadLettered := r.deadLetteredFrom()
@@ -68,7 +70,7 @@ func (r *reader) ordered() []Violation {
 			}
 			if last > 0 && e.ordinal <= last {
 				found = append(found, r.at("order", d.op, fmt.Sprintf(
-					"the delivery has %q at %d behind %q at %d", e.transaction, e.seq,
+					"the delivery has %q at %d after %q at %d", e.transaction, e.seq,
 					r.lane.log[last-1].transaction, r.lane.log[last-1].seq)))
 				break
 			}
@@ -99,11 +101,11 @@ func (d *delivery) first() *entry {
 	return nil
 }
 
-// settlement is the end of one message for a reader: the message must not be delivered again.
+// settlement is the final outcome of a message for a reader. After it, the message must not be delivered again.
 type settlement struct {
 	at time.Duration
 	op *history.Operation
-	// upto: everything up to ordinal is settled, not only the one message.
+	// upto means that everything up to ordinal is settled, not only the message at ordinal.
 	upto    bool
 	ordinal int
 	how     string
@@ -116,10 +118,10 @@ func (r *reader) settlements(x *index) []settlement {
 	var overs []settlement
 	for _, a := range r.acks {
 		switch {
-		case r.gen != nil && a.redelivery: // its redelivery says nothing about the log
+		case r.gen != nil && a.redelivery: // the ack of a redelivered message says nothing about the log
 		case a.uncertain() && !a.completes():
 		case a.uncertain():
-			// The ack was applied if its transaction was.
+			// The ack was applied if its transaction was applied.
 			if t := x.transacted[a.op.Transaction]; t != nil && t.appliedBy() != forever {
 				overs = append(overs, settlement{t.appliedBy(), a.op, !a.redelivery, a.entry.ordinal, "was completed", a.op.Begin})
 			}
@@ -144,7 +146,7 @@ func (r *reader) settlements(x *index) []settlement {
 	return overs
 }
 
-// notDeliveredAgain: a settled message is not delivered by a pop that claimed later.
+// notDeliveredAgain checks that no pop delivers a message that was settled before the pop claimed.
 func notDeliveredAgain(x *index) []Violation {
 	var found []Violation
 	x.readers(func(r *reader) { found = append(found, r.notDeliveredAgain(x)...) })
@@ -158,7 +160,7 @@ func (r *reader) notDeliveredAgain(x *index) []Violation {
 	alone := map[int]settlement{}
 	for _, d := range slices.SortedStableFunc(slices.Values(r.deliveries), func(a, b *delivery) int { return cmp.Compare(a.after, b.after) }) {
 		if r.gen != nil && d.redelivery {
-			continue // the function redelivered judges it
+			continue // the function redelivered checks this delivery
 		}
 		for len(overs) > 0 && overs[0].at < d.after {
 			o := overs[0]
@@ -183,17 +185,17 @@ func (r *reader) notDeliveredAgain(x *index) []Violation {
 			}
 			from := o.since
 			if o.upto {
-				from = 0 // the message may have been dead when the cursor passed it
+				from = 0 // the message may have been a dead letter when the cursor passed it
 			}
 			if !ok || r.gen == nil && r.comesBack(e, from, d.op.End) {
 				continue
 			}
 			found = append(found, r.at("again", d.op, fmt.Sprintf(
-				"%q at %d was delivered, but what is at %d %s by operation %d, answered %s before this pop claimed anything",
+				"%q at %d was delivered, but the message at %d %s by operation %d, answered %s before this pop claimed",
 				e.transaction, e.seq, r.lane.log[o.ordinal-1].seq, o.how, o.op.ID, d.after-o.at)))
 			if e.ordinal <= transacted.ordinal {
 				found = append(found, x.transacted[transacted.op.Transaction].at(r, d.op, fmt.Sprintf(
-					"it was applied, but %q at %d, up to which it acknowledged or before, was delivered %s later", e.transaction, e.seq, d.after-transacted.at)))
+					"it was applied and acknowledged all messages up to %q at %d or later, but this message was delivered %s afterwards", e.transaction, e.seq, d.after-transacted.at)))
 			}
 			break
 		}
@@ -201,7 +203,8 @@ func (r *reader) notDeliveredAgain(x *index) []Violation {
 	return found
 }
 
-// dead: the tables hold each dead letter that an ack was promised, and none that no ack can have caused.
+// dead checks the dead letters in the tables: each dead letter that an ack reported is there, and an ack can have
+// caused each of them.
 func dead(x *index) []Violation {
 	var found []Violation
 	x.readers(func(r *reader) {
@@ -222,7 +225,7 @@ func dead(x *index) []Violation {
 		for _, e := range r.lane.log {
 			if _, ok := deadLettered[e.ordinal]; dead[e.seq] && !ok {
 				found = append(found, r.at("dead", nil, fmt.Sprintf(
-					"%q at %d is dead-lettered, but no ack can have done that", e.transaction, e.seq)))
+					"%q at %d is a dead letter, but no ack can have caused this", e.transaction, e.seq)))
 			}
 		}
 	})

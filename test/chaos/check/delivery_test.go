@@ -13,11 +13,11 @@ func TestDeliveriesAreInOrder(t *testing.T) {
 	t.Parallel()
 	runBreaches(t, []breach{
 		{
-			"two swapped", "order skipped", `the delivery has "a" at 1 behind "b" at 2`, 3,
+			"two swapped", "order skipped", `the delivery has "a" at 1 after "b" at 2`, 3,
 			func(r *run) { r.op(3).Items = delivered("b", "a") }, func(r *run) { r.op(3).Items = delivered("a", "b") },
 		},
 		{
-			"the same twice", "order", `the delivery has "a" at 1 behind "a" at 1`, 3,
+			"the same twice", "order", `the delivery has "a" at 1 after "a" at 1`, 3,
 			func(r *run) { r.op(3).Items = delivered("a", "a", "b") }, func(r *run) { r.op(3).Items = delivered("a", "b") },
 		},
 		{
@@ -33,7 +33,7 @@ func TestDeliveriesAreInOrder(t *testing.T) {
 	})
 }
 
-// deadLetterTheSecond makes b a dead letter while a, c and d are delivered again.
+// deadLetterTheSecond makes b a dead letter. Then a, c and d are delivered again.
 func deadLetterTheSecond(r *run) {
 	r.op(4).Items = acked("failed", "b")
 	r.op(4).Items[0].DeadLettered = true
@@ -51,17 +51,17 @@ func TestNoMessageIsSkipped(t *testing.T) {
 			func(r *run) { r.op(5).Items = delivered("c", "d") },
 		},
 		{
-			"an ack that was not accepted completes nothing", "skipped", `starts with "c" at 3, but "b" at 2`, 5,
+			"an ack that was not accepted does not move the cursor", "skipped", `starts with "c" at 3, but "b" at 2`, 5,
 			func(r *run) { r.op(4).Items[1].Accepted = false },
 			func(r *run) { r.op(4).Items[1].Accepted = true },
 		},
 		{
-			"an ack of unknown outcome may have happened, a refused one has not", "skipped", `starts with "c" at 3, but "a" at 1`, 5,
+			"an ack of unknown outcome may have moved the cursor, a refused ack has not", "skipped", `starts with "c" at 3, but "a" at 1`, 5,
 			func(r *run) { r.op(4).Outcome = history.Refused },
 			func(r *run) { r.op(4).Outcome = history.Unknown },
 		},
 		{
-			"an ack that began later explains nothing", "skipped lease", `starts with "c" at 3`, 5,
+			"an ack that began later does not explain a gap", "skipped lease", `starts with "c" at 3`, 5,
 			func(r *run) { r.op(4).Begin, r.op(4).End = 9500*time.Millisecond, 9600*time.Millisecond },
 			func(r *run) { r.op(4).Begin = 8500 * time.Millisecond },
 		},
@@ -77,7 +77,7 @@ func TestNoMessageIsSkipped(t *testing.T) {
 			},
 		},
 		{
-			"a lost autoAck delivery explains no gap behind messages that another one consumed", "skipped delivered", `starts with "d" at 4, but "c" at 3`, 5,
+			"a lost autoAck delivery explains no gap after a message that another pop consumed", "skipped delivered", `starts with "d" at 4, but "c" at 3`, 5,
 			func(r *run) {
 				r.op(3).Items, r.op(3).AutoAck, r.op(3).LeaseID = delivered("b"), true, ""
 				r.op(4).Items = nil
@@ -85,7 +85,7 @@ func TestNoMessageIsSkipped(t *testing.T) {
 				o.Begin, o.End = r.op(3).Begin, r.op(3).Begin
 				r.op(5).Items = delivered("d")
 			},
-			// It goes on behind "b" if that is a dead letter.
+			// The lost delivery may continue after b if b is a dead letter.
 			func(r *run) {
 				r.op(3).AutoAck, r.op(3).LeaseID, r.op(3).Items = false, "L0", delivered("a", "b", "c")
 				r.op(4).LeaseID, r.op(4).Items = "L0", acked("dlq", "b")
@@ -95,7 +95,7 @@ func TestNoMessageIsSkipped(t *testing.T) {
 			},
 		},
 		{
-			"autoAck consumes what it delivers", "skipped delivered", `starts with "c" at 3, but "b" at 2`, 5,
+			"autoAck consumes only the messages that it delivers", "skipped delivered", `starts with "c" at 3, but "b" at 2`, 5,
 			func(r *run) {
 				r.op(3).AutoAck, r.op(3).LeaseID, r.op(3).Items = true, "", delivered("a")
 				r.op(4).Items = nil
@@ -123,11 +123,11 @@ func TestSettledMessagesAreNotDeliveredAgain(t *testing.T) {
 	}
 	runBreaches(t, []breach{
 		{
-			"completed and delivered again", "again", `"a" at 1 was delivered, but what is at 3 was completed by operation 6, answered 5s before`, 9,
+			"completed and delivered again", "again", `"a" at 1 was delivered, but the message at 3 was completed by operation 6, answered 5s before`, 9,
 			repeat("a", "b"), func(r *run) { r.op(9).Begin = 4500 * time.Millisecond },
 		},
 		{
-			"dead-lettered and delivered again", "again", `"d" at 4 was delivered, but what is at 4 was dead-lettered by operation 8`, 9,
+			"dead-lettered and delivered again", "again", `"d" at 4 was delivered, but the message at 4 was dead-lettered by operation 8`, 9,
 			repeat("d"), func(r *run) { r.op(9).Begin = 15 * time.Second },
 		},
 		{
@@ -139,7 +139,7 @@ func TestSettledMessagesAreNotDeliveredAgain(t *testing.T) {
 			},
 		},
 		{
-			"consumed by autoAck", "again", `"b" at 2 was delivered, but what is at 2 was consumed by autoAck by operation 3`, 5,
+			"consumed by autoAck", "again", `"b" at 2 was delivered, but the message at 2 was consumed by autoAck by operation 3`, 5,
 			func(r *run) {
 				r.op(3).AutoAck, r.op(3).LeaseID = true, ""
 				r.op(4).Items = nil
@@ -152,7 +152,7 @@ func TestSettledMessagesAreNotDeliveredAgain(t *testing.T) {
 		{
 			"a message pushed during the wait shows when the pop claimed", "again", `"c" at 3`, 7,
 			func(r *run) {
-				// The pop waited all the time, and e was pushed after the ack of c.
+				// The pop waited from the begin of the run. e was pushed after the ack of c.
 				e := r.add(history.Operation{Kind: history.Push, Items: pushed("e")})
 				e.Begin, e.End = 11500*time.Millisecond, 11600*time.Millisecond
 				r.op(7).Begin, r.op(7).Items = 0, delivered("c", "d", "e")
@@ -169,11 +169,11 @@ func TestDeadLettersMatchTheAcks(t *testing.T) {
 	t.Parallel()
 	runBreaches(t, []breach{
 		{
-			"promised but not there", "dead", `the ack was answered that "d" at 4 is dead-lettered, but it is not`, 8,
+			"an ack reported a dead letter that does not exist", "dead", `the ack was answered that "d" at 4 is a dead letter, but the tables do not have it`, 8,
 			func(r *run) { r.cursor().Dead = nil }, func(r *run) { r.cursor().Dead = []int64{4} },
 		},
 		{
-			"there but never asked for", "dead", `"a" at 1 is dead-lettered, but no ack can have done that`, 0,
+			"a dead letter without an ack", "dead", `"a" at 1 is a dead letter, but no ack can have caused this`, 0,
 			func(r *run) { r.cursor().Dead = []int64{1, 4} },
 			func(r *run) {
 				r.add(history.Operation{Kind: history.Ack, Outcome: history.Unknown, Items: acked("failed", "a")})
@@ -195,7 +195,7 @@ func TestOnlyOneLeaseAtATime(t *testing.T) {
 	}
 	runBreaches(t, []breach{
 		{
-			"a stale ack is accepted", "lease", "accepted under lease L1, begun 1.5s after operation 5 showed lease L2 alive", 9,
+			"a stale ack is accepted", "lease", "accepted under lease L1 and began 1.5s after operation 5 showed that lease L2 was alive", 9,
 			late(history.Ack), func(r *run) { r.op(9).Items[0].Accepted = false },
 		},
 		{
@@ -203,11 +203,11 @@ func TestOnlyOneLeaseAtATime(t *testing.T) {
 			late(history.Extend), func(r *run) { r.op(9).Outcome = history.Refused },
 		},
 		{
-			"an ack may have been on its way for long", "lease", "accepted under lease L1", 9,
+			"the server may have accepted the ack before the new lease", "lease", "accepted under lease L1", 9,
 			late(history.Ack), func(r *run) { r.op(9).Begin = 8500 * time.Millisecond },
 		},
 		{
-			"a pop may have waited for long, but its acks have not", "lease", "accepted under lease L1", 9,
+			"a pop may have claimed late, but an ack after it proves the lease", "lease", "accepted under lease L1", 9,
 			func(r *run) {
 				late(history.Ack)(r)
 				r.op(5).Begin = 2500 * time.Millisecond
@@ -215,12 +215,12 @@ func TestOnlyOneLeaseAtATime(t *testing.T) {
 			func(r *run) { r.op(9).Outcome = history.Unknown },
 		},
 		{
-			"a lease is given twice", "lease", "the lease L2 was given before, by operation 5", 7,
+			"a lease is given twice", "lease", "operation 5 received the lease L2 before", 7,
 			func(r *run) { r.op(7).LeaseID, r.op(8).LeaseID = "L2", "L2" },
 			func(r *run) { r.op(7).LeaseID, r.op(8).LeaseID = "L3", "L3" },
 		},
 		{
-			"the database's clock shows two", "lease", "lease L2 was given 1s before lease L1 ended", 5,
+			"the clock of the database shows two leases at once", "lease", "lease L2 was given 1s before lease L1 ended", 5,
 			func(r *run) {
 				at := func(second int) time.Time { return time.Unix(int64(second), 0) }
 				r.state.LeasePeriods = []check.LeasePeriod{

@@ -1,91 +1,96 @@
-// Package check judges a run of Belfry from outside. Its input is the history of what clients did and were answered
-// (test/chaos/history), and the tables at the end. Its output names each operation that breaks a promise of the engine.
+// Package check judges a run of Belfry from outside. Its input is the history of the requests and answers of all
+// clients (test/chaos/history), and the tables at the end. Its output names each operation that breaks a promise of
+// the engine.
 //
-// It promises no false alarm. An operation of unknown outcome may have happened at any time after it began, or not at
-// all. An operation of known outcome may have taken effect at any time between its begin and its end. A breach is
-// reported only when no order of events explains the observations. Everything else goes unreported.
+// The package makes no false alarm. An operation of unknown outcome may have happened at any time after it began, or
+// not at all. An operation of known outcome may have taken effect at any time between its begin and its end. The
+// package reports a breach only if no order of events explains the observations.
 //
-// Package model predicts the only right answer of each verb and runs one verb at a time on the store. This package predicts nothing:
-// it accepts every answer that some order of concurrent operations explains, lost answers and faults included. So the rules of an
-// ack are in both, but the model has them as a next state, and a checker of histories cannot compute one.
+// Package model predicts the only correct answer of each verb, and runs one verb at a time on the store. Package
+// check predicts nothing: it accepts every answer that some order of concurrent operations explains, with lost
+// answers and faults. So both packages contain the rules of an ack. In model these rules compute the next state. A
+// checker of histories cannot compute the next state.
 //
 // # The rules
 //
 //	stored      a push answered with success is in the log, a refused one is not (I1)
 //	dedup       a transaction id has one message id everywhere, and at most one push was answered that it is new (I7)
 //	unpushed    each stored or delivered message was pushed
-//	push-order  a message answered before another push began stands before that push; items of one push keep their order (I2)
+//	push-order  a message answered before another push began precedes it in the log; items of one push keep their order (I2)
 //	delivered   every stored message was delivered to every group or dead-lettered for it (I1, I9)
 //	early       no message is delivered before its delay is over
 //	leftover    after the drain every cursor is at the end of its log (I3, I9)
 //	order       positions within a delivery ascend, and only dead letters are left out between them (I5)
 //	skipped     a delivery starts at or before the first message that cannot be settled (I2, I5)
 //	again       a message completed, dead-lettered or consumed by autoAck is not delivered by a later pop (I6)
-//	atomic      all pushes of a transaction are stored and all its acks count, or none; also without pushes
-//	dead        dead letters are those that acks asked for, and all that acks were promised (I9)
+//	atomic      all pushes of a transaction are stored and all its acks take effect, or none of them
+//	dead        each dead letter was requested by an ack, and each dead letter that an ack reported exists (I9)
 //	lease       no two leases of one partition and group are alive at a time (I4)
 //	cursor      cursors and the ends of logs never decrease (I6)
 //	counts      seqs, last_seq, committed and consumed add up
-//	stuck       no consumer waits longer than the bound for a ready message, or for the wake about it (I3, I8)
-//	seek        a cursor is sought only to where a client asked, and every successful seek moved it
-//	fenced      nothing is accepted under a lease that a seek, or the deletion of its group, had ended
-//	rejoined    a deleted group is a new group at its next pop, and begins at the first message
-//	deleted     each missing message was deleted by name on request, or by a sweep when it was old enough, read by all
-//	            groups if that is the reason, and under no live lease; it is not delivered again
+//	stuck       no consumer waits longer than WakeBound while a message is ready (I3, I8)
+//	seek        a seek moves a cursor only to a requested position, and every successful seek moves it
+//	fenced      nothing is accepted under a lease after a seek, or the deletion of the group, ended the lease
+//	rejoined    the next pop of a deleted group creates a new group, which begins at the first message
+//	deleted     each missing message was deleted by name on request, or by a sweep: it was old enough, no live lease held
+//	            it, and, for completedRetentionSeconds, all groups had passed it; it is not delivered again
 //	expired     each expired message had waited long enough
-//	swept       the counters of sweeps, read and unread, equal what sweeps did
+//	swept       the counters of sweeps equal the recorded deletions and expiries
 //	removed     a removed partition was empty, and no push had arrived for long enough
-//	erased      a deleted queue takes all its messages along, and only those; they are not delivered again
+//	erased      the deletion of a queue deletes all its messages and no others; they are not delivered again
 //
 // # Terms
 //
-// A lane is the checker's view of one partition. A partition that was removed and created again is another lane. A
-// reader is one group in one lane. An ordinal counts the messages ever stored in a lane, from 1.
+// A lane is the checker's view of one partition. A removed partition that is created again becomes another lane. A
+// reader is one group in one lane. The ordinal of a message is its number among all messages ever stored in the lane,
+// from 1.
 //
 // # Seeks, and groups that are deleted
 //
-// Triggers record each cursor that is created, sought or moved back, in one order with the leases that it gives
-// (Watch). So each lease, with its deliveries and acks, belongs to one generation of its cursor, whatever the client
-// knows of the seek. Each generation is judged as a reader of its own:
+// Triggers record each cursor that is created, sought or moved back, and each lease, in one order (Watch). So each
+// lease, with its deliveries and acks, belongs to one generation of its cursor, whether or not the client knows the
+// result of the seek. The checker treats each generation as a separate reader:
 //
-// 1. It begins at the target of its move, with the messages skipped there.
-// 2. The rules order and again hold within it.
-// 3. Each message that its cursor passed before the next move was delivered or dead-lettered.
-// 4. In the last generation, every later message is delivered.
+// 1. A generation begins at the target of its move. It may skip the messages that the move skipped.
+// 2. The rules order and again hold within the generation.
+// 3. Each message that the cursor passed before the next move was delivered or is a dead letter.
+// 4. In the last generation, each later message is delivered.
 //
-// A lease that a crash of the database forgot belongs to no generation, and its deliveries are not judged.
+// A lease that the database lost in a crash belongs to no generation. The checker does not check its deliveries.
 //
 // # Logs that lose messages
 //
 // Triggers also record each deleted message: the reason, its age, whether some group had not passed it, and whether a
-// lease held it. The log of a partition is the rows together with the deleted messages. It must have no holes.
+// lease held it. The log of a lane consists of the rows and the deleted messages. It must have no holes.
 //
-//   - After the first request to delete a message by name, groups may pass over it.
-//   - With retentionSeconds, groups may pass over messages of that age. completedRetentionSeconds excuses nothing.
-//   - With maxWaitTimeSeconds, the same holds for messages that some group has not passed. If a lease of one group holds
-//     such a message, the other groups pass over it too.
-//   - The messages that a deleted queue lost do not belong to the history of the next queue of that name.
+//   - After the first request to delete a message by name, groups may skip the message.
+//   - With retentionSeconds, groups may skip messages of that age. completedRetentionSeconds allows no skips.
+//   - With maxWaitTimeSeconds, groups may skip messages of that age that some group has not passed. If a lease of one
+//     group holds such a message, the other groups skip it too.
+//   - The messages of a deleted queue do not belong to the history of the next queue with that name.
 //
-// A removed partition is a lane of its own. The message decides which lane of a name an operation concerns. A pop that
-// waited by name waited for each lane of that name.
+// A removed partition is a separate lane. The message of an operation decides to which lane of a name the operation
+// belongs. A pop that waited for a partition by name waited for each lane of that name.
 //
 // # Redrives
 //
-// If the group is never sought, a delivery counts as a redelivery when all its messages may have been redriven. If the
-// group is sought, the log may deliver the same messages again, so triggers record which messages each lease
-// redelivered. A redelivery belongs to no generation: it arrives in the current one, and shows nothing about the
-// cursor.
+// If a group is never sought, a delivery counts as a redelivery if all its messages may have been redriven. If a
+// group is sought, the log may deliver the same messages again, so triggers record the messages that each lease
+// redelivered. A redelivery belongs to no generation: it arrives in the current generation, but proves nothing about
+// the cursor.
 //
 // # Promotions
 //
-// A synchronous standby can be promoted without commits that were visible on the primary: their wait for the standby
-// was canceled, so they were never acknowledged. The history has each such promotion (history.Rewound).
+// The promotion of a synchronous standby can lose commits that were visible on the primary. The server canceled the
+// wait of these commits for the standby, so it never acknowledged them. The history has each such promotion
+// (history.Rewound).
 //
-//   - A delivery meanwhile is not judged if its lease is not in the tables and no ack under it was accepted. Claims
-//     do not wait for the standby, and a lease that is there shows that the standby has all that its claim saw.
-//   - Samples taken meanwhile are not judged, and no consumer is late meanwhile.
-//   - Everything answered with success was confirmed by the standby, and is judged like everything else. So are pops with
-//     autoAck.
+//   - The checker ignores a delivery during the promotion if its lease is not in the tables and no ack under the
+//     lease was accepted. Claims do not wait for the standby. A lease in the tables shows that the standby has
+//     everything that its claim read.
+//   - The checker ignores samples and late deliveries during the promotion.
+//   - The standby confirmed everything that was answered with success, so the checker checks it like everything else.
+//     This includes pops with autoAck.
 //
 // # Preconditions
 //
@@ -93,15 +98,15 @@
 //   - Payloads are readable, and dead letters are not purged.
 //   - In queues that lose messages, each message is pushed once.
 //   - Sought and deleted groups do not use autoAck. Dead letters of deleted groups are not redriven.
-//   - A redrive returns all dead letters of its group in its queue or its partition. Their deliveries contain nothing
-//     else, and each ack of them settles a single message.
-//   - An autoAck pop of unknown outcome may have consumed one run of messages in each partition of its queue. Dead letters
-//     do not end the run. The same is true of an answered one during a fault that breaks connections: the server claims
-//     again when the answer to its claim is lost.
-//   - An ack without a lease id counts like any other.
-//   - A push by SQL is stored some time after its commit, behind the pushes by SQL committed before it began.
+//   - A redrive returns all dead letters of its group in its queue or its partition. A delivery of redriven messages
+//     contains no other messages, and each ack of them settles a single message.
+//   - An autoAck pop of unknown outcome may have consumed a sequence of messages in each partition of its queue. Dead
+//     letters do not end the sequence. During a fault that breaks connections, this also applies to a pop with an
+//     answer: if the answer to its claim is lost, the server claims again.
+//   - An ack without a lease id counts like an ack with a lease id.
+//   - A push by SQL is stored some time after its commit, after all pushes by SQL that committed before it began.
 //
-// All rules together take time in n log n of the items of the history.
+// For n items in the history, all rules together take O(n log n) time.
 //
-// Only tests and commands below test import this package.
+// Only tests and commands below the folder test import this package.
 package check

@@ -5,8 +5,8 @@ import (
 	"time"
 )
 
-// early: no message is delivered before its delay is over. The delay begins at the earliest when the push begins. The
-// rule assumes that the clocks of the history and the database run at the same speed.
+// early checks that no message is delivered before its delay is over. The delay begins at the earliest at the begin
+// of the push. The rule assumes that the clocks of the history and the database run at the same speed.
 func early(x *index) []Violation {
 	var found []Violation
 	x.readers(func(r *reader) {
@@ -24,11 +24,11 @@ func early(x *index) []Violation {
 	return found
 }
 
-// ready returns by ordinal when each message, and all before it, were stored and visible at the latest. A delayed head
-// blocks the messages after it.
+// ready returns, for each ordinal, the latest time at which the message and all earlier messages are stored and
+// visible. A delayed message blocks the messages after it.
 func (l *lane) ready() []time.Duration {
 	ready := make([]time.Duration, len(l.log)+1)
-	stored := forever // later messages were stored later
+	stored := forever // later messages were stored later, so the loop goes backwards
 	for ordinal := len(l.log); ordinal > 0; ordinal-- {
 		stored = min(stored, l.log[ordinal-1].by)
 		ready[ordinal] = stored

@@ -18,7 +18,7 @@ func TestNoMessageIsDeliveredBeforeItsDelay(t *testing.T) {
 			delay(7100 * time.Millisecond), delay(7 * time.Second),
 		},
 		{
-			"a repetition of a push that was answered stores nothing earlier", "early", `"d" at 4 was delivered 7s after`, 5,
+			"an answered repetition of a push does not store the message earlier", "early", `"d" at 4 was delivered 7s after`, 5,
 			func(r *run) {
 				delay(8 * time.Second)(r)
 				o := r.add(history.Operation{Kind: history.Push, Outcome: history.Refused, Items: pushed("d")})
@@ -29,7 +29,7 @@ func TestNoMessageIsDeliveredBeforeItsDelay(t *testing.T) {
 	})
 }
 
-// delayed is a run in which e is pushed until 17 s, and a pop waits from 15 s to 25 s and returns empty.
+// delayed is a run in which the push of e ends at 17 s. A pop waits from 15 s to 25 s and returns empty.
 func delayed(r *run) {
 	endLeases(r)
 	wait(15, 25)(r)
@@ -39,24 +39,24 @@ func TestDelayedMessagesAreNotReady(t *testing.T) {
 	t.Parallel()
 	runBreaches(t, []breach{
 		{
-			"it was ready for longer than the bound", "stuck", "ready and unleased for 2.1s of it", 10,
+			"ready for longer than the bound", "stuck", "ready and unleased for 2.1s of this time", 10,
 			after(delayed, func(r *run) { r.op(9).Items[0].Delay = 5900 * time.Millisecond }),
 			func(r *run) { r.op(9).Items[0].Delay = 6 * time.Second },
 		},
 		{
-			"a delayed message blocks the messages after it", "stuck", "ready and unleased for 8s of it", 10,
+			"a delayed message blocks the messages after it", "stuck", "ready and unleased for 8s of this time", 10,
 			func(r *run) {
 				delayed(r)
 				r.op(9).Items = pushed("e", "f")
 				r.part().Log, r.part().LastSeq = logOf("a", "b", "c", "d", "e", "f"), 6
 				r.op(11).Items = delivered("e", "f")
 				r.cursor().Committed, r.cursor().Consumed = 6, 6
-				r.op(9).Items[1].Delay = 10 * time.Second // it is after e, which is ready
+				r.op(9).Items[1].Delay = 10 * time.Second // f is after e, and e is ready
 			},
 			func(r *run) { r.op(9).Items[0].Delay, r.op(9).Items[1].Delay = 10*time.Second, 0 },
 		},
 		{
-			"delivered late to a pop that waited", "stuck", `given "e" at 5 2.5s after it was ready`, 11,
+			"delivered late to a pop that waited", "stuck", `received "e" at 5 2.5s after the message was ready`, 11,
 			func(r *run) {
 				delayed(r)
 				r.op(10).End = 15 * time.Second

@@ -6,8 +6,8 @@ import (
 	"github.com/belfry-mq/belfry/test/chaos/history"
 )
 
-// erasures: each message stored before the deletion of its queue is gone and is not delivered any more. No other
-// message is gone.
+// erasures checks that each message stored before the deletion of its queue is gone and is not delivered afterwards.
+// No other message may be gone.
 func erasures(x *index) []Violation {
 	var found []Violation
 	for _, g := range x.groups {
@@ -24,14 +24,14 @@ func erasures(x *index) []Violation {
 		for _, e := range l.entries {
 			if g := x.groupByName[groupName{l.queue, ""}]; e.erased && (g == nil || !g.mayErase(e)) {
 				found = append(found, l.at("erased", e.push, fmt.Sprintf(
-					"%q went with its queue, but nothing that began before %s and was not over by then deleted that", e.transaction, e.after)))
+					"%q was deleted with its queue, but no deletion of the queue ended after %s, when the message was pushed", e.transaction, e.after)))
 			}
 		}
 	}
 	return append(found, x.deliveredAfterErase()...)
 }
 
-// mayErase reports whether a deletion of the queue may have come after a push.
+// mayErase reports whether a deletion of the queue may have happened after the push of a message.
 func (g *group) mayErase(e *entry) bool {
 	for _, op := range g.resets {
 		if op.Outcome == history.Unknown || op.End > e.after {
@@ -41,7 +41,7 @@ func (g *group) mayErase(e *entry) bool {
 	return false
 }
 
-// erasures finds messages that should have gone with the queue.
+// erasures returns a violation for each message that the deletion of its queue should have deleted.
 func (l *lane) erasures(deletes []*history.Operation) []Violation {
 	var found []Violation
 	for _, e := range l.log {

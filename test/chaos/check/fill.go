@@ -53,7 +53,8 @@ func (e *entry) pushed(op *history.Operation, item *history.Item) {
 	}
 	e.done++
 	if op.Inbox {
-		// The sequencer stores it later. If another client pushed the same id, either push may have stored it.
+		// The sequencer stores the message later. If another client pushed the same id, either push may have stored
+		// the message.
 		e.unknown++
 		e.after, e.committed = min(e.after, op.Begin), min(e.committed, op.End)
 		return
@@ -64,7 +65,7 @@ func (e *entry) pushed(op *history.Operation, item *history.Item) {
 	}
 	e.noteMessageID(op, item.MessageID)
 	if op.Transaction != "" {
-		return // an earlier attempt may have stored it
+		return // an earlier attempt of the transaction may have stored the message
 	}
 	if item.Duplicate {
 		e.duplicate++
@@ -73,14 +74,14 @@ func (e *entry) pushed(op *history.Operation, item *history.Item) {
 	e.fresh++
 	switch {
 	case e.freshPush == nil:
-		// This push stored the message, so no earlier attempt did.
+		// This push stored the message, so no earlier attempt stored it.
 		e.freshPush, e.after = op, op.Begin
 	case e.again == nil:
 		e.again = op
 	}
 }
 
-// noteMessageID notes the message id that an operation was answered.
+// noteMessageID records the message id in the answer to an operation.
 func (e *entry) noteMessageID(op *history.Operation, message string) {
 	switch {
 	case message == "":
@@ -183,7 +184,7 @@ func (x *index) addPop(op *history.Operation) {
 	}
 }
 
-// concerns reports whether an operation, which may name a partition, is about the lane.
+// concerns reports whether an operation concerns the lane. An operation without a partition concerns all lanes.
 func (l *lane) concerns(op *history.Operation) bool {
 	return op.Partition == "" || op.Partition == clientName(l.partition)
 }

@@ -9,25 +9,25 @@ import (
 	"github.com/belfry-mq/belfry/test/chaos/history"
 )
 
-// clockSlack is the largest difference between the clocks of the database and the history.
+// clockSlack is the maximum difference between the clocks of the database and the history.
 const clockSlack = 100 * time.Millisecond
 
-// generation is the time of a cursor from one move to the next. Each is judged as a reader of its own, which begins at
-// the target of its move. Earlier settlements do not count, and all rules hold until the next move.
+// generation is the period of a cursor from one move to the next. Each generation has a separate reader, which begins
+// at the target of the move. Settlements of earlier generations do not count.
 type generation struct {
 	Move
 	nth int
-	// last: no other generation followed. live: its group was not deleted since.
+	// last means that no other generation followed. live means that the group was not deleted since.
 	last, live bool
-	// skip are the ordinals passed over from the beginning.
+	// skip has the ordinals that the move skipped.
 	skip map[int]bool
-	// ended is the earliest begin of the next generation.
+	// ended is the earliest possible begin of the next generation.
 	ended time.Duration
-	// alone: no other move happened at about the same time.
+	// alone means that no other move happened within twice clockSlack.
 	alone bool
 }
 
-// addGenerations makes a reader for each generation of each cursor that was moved.
+// addGenerations adds a reader for each generation of each cursor that was moved.
 func (x *index) addGenerations() {
 	type cursorID struct {
 		readerName
@@ -51,7 +51,7 @@ func (x *index) addGenerations() {
 		last := l.detachReader(name.group)
 		var before *reader
 		for _, m := range moves[name] {
-			if m.How == Fell && before != nil { // the generation continues, and rule cursor reports the move
+			if m.How == Fell && before != nil { // the generation continues; the rule cursor reports this move
 				readers[cursorID{name, m.GroupID}] = append(readers[cursorID{name, m.GroupID}], before)
 				continue
 			}
@@ -71,7 +71,7 @@ func (x *index) addGenerations() {
 	}
 }
 
-// detachReader removes the reader of a group that has generations, and returns its cursor.
+// detachReader removes the reader of a group that has generations. It returns the cursor of the reader.
 func (l *lane) detachReader(group string) *Cursor {
 	r := l.readerByGroup[group]
 	if r == nil {
@@ -101,7 +101,7 @@ func (x *index) generation(l *lane, m Move) *reader {
 	return r
 }
 
-// endWith ends a generation with the next.
+// endWith ends a generation at the begin of the next one.
 func (r *reader) endWith(next *reader) {
 	r.gen.last, r.gen.ended = false, next.gen.At-clockSlack
 	if next.gen.At-r.gen.At < 2*clockSlack {
@@ -112,8 +112,8 @@ func (r *reader) endWith(next *reader) {
 	}
 }
 
-// setFinalCursor gives the last generation the final cursor. Earlier generations of the same group get its dead
-// letters.
+// setFinalCursor sets the final cursor of the last generation. Earlier generations of the same group get the dead
+// letters of this cursor.
 func (x *index) setFinalCursor(lives []*reader, last *Cursor) {
 	if last == nil {
 		return
@@ -127,13 +127,13 @@ func (x *index) setFinalCursor(lives []*reader, last *Cursor) {
 	}
 }
 
-// upto returns the ordinal of the last message up to a seq.
+// upto returns the ordinal of the last message at or before a seq.
 func (l *lane) upto(seq int64) int {
 	return sort.Search(len(l.log), func(i int) bool { return l.log[i].seq > seq })
 }
 
-// readerOf returns the reader of an operation with a lease. nil: the generation is unknown, because a crash of the
-// database forgot the lease.
+// readerOf returns the reader of an operation with a lease. It returns nil if the generation is unknown, because the
+// database lost the lease in a crash.
 func (x *index) readerOf(l *lane, op *history.Operation) *reader {
 	if l.generations[op.Group] != nil {
 		return l.byLease[op.LeaseID]
@@ -141,7 +141,7 @@ func (x *index) readerOf(l *lane, op *history.Operation) *reader {
 	return x.reader(l.queue, l.partition, op.Group)
 }
 
-// start returns the ordinal before the first message that the reader receives, and whether it is known.
+// start returns the ordinal before the first message of the reader. ok is false if it is unknown.
 func (r *reader) start() (ordinal int, ok bool) {
 	switch {
 	case r.gen != nil:
@@ -152,7 +152,7 @@ func (r *reader) start() (ordinal int, ok bool) {
 	return 0, false
 }
 
-// dead returns the dead-lettered seqs. For a generation, these are only the seqs that it passes over.
+// dead returns the seqs of the dead letters. For a generation, it returns only the seqs that the generation skips.
 func (r *reader) dead() map[int64]bool {
 	listed := map[int64]bool{}
 	for _, seq := range r.cursor.Dead {
@@ -173,7 +173,7 @@ func (r *reader) dead() map[int64]bool {
 	return dead
 }
 
-// begun is the latest begin of a generation. forever: it is unknown.
+// begun returns the latest possible begin of a generation. forever means unknown.
 func (r *reader) begun() time.Duration {
 	begun := forever
 	switch {
@@ -193,7 +193,7 @@ func (r *reader) begun() time.Duration {
 	return begun
 }
 
-// String names the generation in messages.
+// String returns the name of the generation in messages.
 func (g *generation) String() string {
 	return fmt.Sprintf("generation %d, %s at %d", g.nth, g.How, g.To)
 }

@@ -9,14 +9,14 @@ import (
 	"github.com/belfry-mq/belfry/test/chaos/history"
 )
 
-// forever is later than every instant of a history.
+// forever is later than every time in a history.
 const forever = time.Duration(math.MaxInt64)
 
 type laneName struct{ queue, partition string }
 
 type groupName struct{ queue, group string }
 
-// index arranges a history by what its operations touched. The operations are the caller's.
+// index arranges the operations of a history by the objects that they concern. The caller owns the operations.
 type index struct {
 	options     Options
 	state       *State
@@ -25,20 +25,20 @@ type index struct {
 	laneByName  map[laneName]*lane
 	groups      []*group
 	groupByName map[groupName]*group
-	// owners are the pops that delivered under each lease id, in order.
+	// owners has, for each lease id, the pops that delivered under the lease, in order.
 	owners map[string][]*history.Operation
-	// extends are the accepted extends by lease id.
+	// extends has the accepted extends of each lease id.
 	extends map[string][]*history.Operation
-	// possibleExtends also contain the extends of unknown outcome.
+	// possibleExtends also has the extends of unknown outcome.
 	possibleExtends map[string][]*history.Operation
 	// transactions are ordered by their begin.
 	transactions []*transaction
 	transacted   map[string]*transaction
 	// order has all operations in the order of their begin.
 	order []*history.Operation
-	// erased are the messages that were deleted with their queues.
+	// erased has the messages that were deleted with their queues.
 	erased map[Erased]bool
-	// rewinds are the promotions.
+	// rewinds are the promotions of standbys.
 	rewinds []*history.Operation
 	// former maps a message of a removed partition to the name of its lane.
 	former map[Erased]string
@@ -47,24 +47,23 @@ type index struct {
 // lane is the checker's view of a partition.
 type lane struct {
 	laneName
-	part *Partition // nil: the state has no such partition
-	// entries are the messages by transaction id. log has the stored ones by their ordinal.
+	part *Partition // nil: the state does not have the partition
+	// entries are the messages by transaction id. log has the stored messages by ordinal.
 	entries []*entry
 	byID    map[string]*entry
 	log     []*entry
-	// nameless counts pushed items without a transaction id and of unknown outcome. The server generated an id for
-	// them.
+	// nameless counts pushed items without a transaction id and with an unknown outcome. The server generated the id.
 	nameless      int
 	readers       []*reader
 	readerByGroup map[string]*reader
 	// pushes are the answered pushes to the lane, in order.
 	pushes []itemsOf
-	// rows are all messages ever stored, including deleted ones, in the order of Seq.
+	// rows are all messages ever stored, with the deleted ones, in the order of Seq.
 	rows []Message
-	// generations are the generations of groups whose cursors were moved. byLease maps a lease to its generation.
+	// generations has the generations of groups whose cursors were moved. byLease maps a lease to its generation.
 	generations map[string][]*reader
 	byLease     map[string]*reader
-	// redelivered are the seqs that each lease delivered because they were redriven.
+	// redelivered has the seqs that each lease delivered because of a redrive.
 	redelivered map[string]map[int64]bool
 }
 
@@ -74,49 +73,50 @@ type itemsOf struct {
 	items []*history.Item
 }
 
-// entry is one transaction id of a lane.
+// entry is one transaction id in a lane.
 type entry struct {
 	transaction string
-	// ordinal counts the messages of the log from 1. 0: the message is not stored. seq is its position. The two are
-	// equal while the log has no holes.
+	// ordinal is the number of the message in the log, from 1, or 0 if the message is not stored. seq is its
+	// position. Both are equal while the log has no holes.
 	ordinal int
 	seq     int64
 	rows    int
-	message string // from the log, or else from the first answer
+	message string // from the log, or from the first answer
 
 	done, unknown, refused, fresh, duplicate int
-	// push is the first push, preferably one answered with success.
+	// push is the first push with success, or the first push if no push succeeded.
 	push *history.Operation
-	// freshPush is the push that was answered that the message is new.
+	// freshPush is the first push whose answer said that the message is new.
 	freshPush *history.Operation
-	// The message was stored not before after, and not later than by.
+	// The message was stored between after and by.
 	after, by time.Duration
-	// delay and longest are the shortest and the longest delay of its pushes.
+	// delay and longest are the minimum and the maximum delay in its pushes.
 	delay, longest time.Duration
-	// committed is when a push by SQL was answered. The message is stored later.
+	// committed is the time of the answer to a push by SQL. The message is stored later.
 	committed time.Duration
 	// delivery is the first pop that delivered the message.
 	delivery *history.Operation
-	// conflict is an operation that was answered another message id, conflictWith.
+	// conflict is an operation whose answer had another message id, conflictWith.
 	conflict     *history.Operation
 	conflictWith string
-	// again is the second push that was answered that the message is new.
+	// again is the second push whose answer said that the message is new.
 	again *history.Operation
-	// deleted is the deletion, or nil. deletes are the operations that may have asked for it. erased: the message was
-	// deleted with its queue.
+	// deleted is the deletion, or nil. deletes are the operations that may have requested it. erased means that the
+	// message was deleted with its queue.
 	deleted *Deletion
 	deletes []*history.Operation
 	erased  bool
 	created time.Time
 }
 
-// group is a consumer group of a queue, over all lanes.
+// group is a consumer group of a queue, with all lanes.
 type group struct {
 	groupName
-	// Pops of unknown outcome: lostAutoAcks were autoAck, unknown may hold a lease.
+	// lostAutoAcks are the autoAck pops of unknown outcome. unknown are the other pops of unknown outcome, which may
+	// hold a lease.
 	lostAutoAcks, unknown []*history.Operation
-	// repeatedAutoAcks are autoAck pops answered during a fault. The server may have claimed twice, and the messages of
-	// the first claim are lost.
+	// repeatedAutoAcks are autoAck pops answered during a fault. The server may have claimed twice. In this case the
+	// messages of the first claim are lost.
 	repeatedAutoAcks []*history.Operation
 	// empty are the waiting pops that returned no message, and the waits of consumers in SQL.
 	empty []*history.Operation
@@ -131,19 +131,20 @@ type group struct {
 type reader struct {
 	lane   *lane
 	group  *group
-	cursor *Cursor // nil: the state has none
-	// gen: this reader covers the time between two moves of its cursor. nil: the cursor was never moved.
+	cursor *Cursor // nil: the state has no cursor of the group
+	// gen is set if the reader covers the time between two moves of its cursor. It is nil if the cursor was never
+	// moved.
 	gen *generation
-	// deliveries and acks are ordered by their begin, without refused ones.
+	// deliveries and acks are sorted by their begin. They do not contain refused operations.
 	deliveries []*delivery
 	acks       []*ack
-	// unapplied maps an ordinal to the transaction that acknowledged the message and cannot have been applied.
+	// unapplied maps an ordinal to the transaction that acknowledged the message and was certainly not applied.
 	unapplied map[int]*transaction
-	// deadLettering are the acks that may have dead-lettered each message. See deadLetteringAcks.
+	// deadLettering has, for each message, the acks that may have made it a dead letter. See deadLetteringAcks.
 	deadLettering map[*entry][]*ack
 }
 
-// delivery is what a pop delivered from one lane.
+// delivery has the messages that a pop delivered from one lane.
 type delivery struct {
 	op *history.Operation
 	// entries are the messages in the order of the delivery. A message that is not stored has ordinal 0.
@@ -151,7 +152,7 @@ type delivery struct {
 	// after is the earliest time of the claim. It is later than the begin of the pop if a message was pushed while the
 	// pop waited.
 	after time.Duration
-	// redelivery: all its messages may have been redriven.
+	// redelivery means that all messages may have been redriven.
 	redelivery bool
 }
 
@@ -160,7 +161,7 @@ type ack struct {
 	op    *history.Operation
 	item  *history.Item
 	entry *entry
-	// redelivery: it may acknowledge redriven messages. Then it settles its own message alone.
+	// redelivery means that the ack may acknowledge redriven messages. Then it settles only its own message.
 	redelivery bool
 }
 
@@ -300,7 +301,8 @@ func (x *index) readers(f func(*reader)) {
 	}
 }
 
-// laneOf returns the lane of an item: the present partition of its name, unless the message was in a removed one.
+// laneOf returns the lane of an item. It is the current partition with the name, unless the message was in a removed
+// one.
 func (x *index) laneOf(queue string, item *history.Item) *lane {
 	if name, ok := x.former[Erased{queue, item.Partition, item.TransactionID}]; ok {
 		return x.lane(queue, name)
@@ -317,7 +319,7 @@ func (x *index) byLane(op *history.Operation, f func(*lane, []*history.Item)) {
 	}
 	for i := range op.Items {
 		if op.Kind != history.Push && x.erased[Erased{op.Queue, op.Items[i].Partition, op.Items[i].TransactionID}] {
-			continue // the message does not belong to the present queue
+			continue // the message belongs to a deleted queue
 		}
 		l := x.laneOf(op.Queue, &op.Items[i])
 		if items[l] == nil {

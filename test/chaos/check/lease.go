@@ -10,12 +10,12 @@ import (
 	"github.com/belfry-mq/belfry/test/chaos/history"
 )
 
-// leaseSpan is the life of a lease in one lane. The lease was alive at some instant of each operation accepted under
-// it: the pop that took it, acks and extends.
+// leaseSpan is the period in which a lease was certainly alive in one lane. The lease was alive at some time during
+// each operation that was accepted under it: the pop that took the lease, acks and extends.
 type leaseSpan struct {
 	lease string
-	// by is the earliest end of these operations: the lease was alive then or before. after is the latest begin: the
-	// lease was alive then or later.
+	// by is the earliest end of these operations: the lease was alive at this time or earlier. after is the latest
+	// begin: the lease was alive at this time or later.
 	by, after time.Duration
 	byOp      *history.Operation
 	afterOp   *history.Operation
@@ -54,7 +54,7 @@ func (r *reader) leaseSpans(x *index) []*leaseSpan {
 	for _, l := range lives {
 		owner := x.owners[l.lease][0]
 		if !oneLane(owner) {
-			continue // which of its leases the extend prolonged is unknown
+			continue // the lease is in several lanes, and the extend may have extended only some of them
 		}
 		for _, op := range x.extends[l.lease] {
 			l.observe(op, op.Begin)
@@ -67,15 +67,16 @@ func oneLane(op *history.Operation) bool {
 	return !slices.ContainsFunc(op.Items, func(item history.Item) bool { return item.Partition != op.Items[0].Partition })
 }
 
-// leases: no two leases of a reader are alive at a time, and no lease id is given twice. Of two leases one ends before
-// the other begins. So one of them has nothing accepted after the first sign of the other.
+// leases checks that no two leases of a reader are alive at the same time, and that no lease id is given twice. The
+// first of two leases must end before the second begins. So nothing is accepted under the first lease after the first
+// accepted operation of the second.
 func leases(x *index) []Violation {
 	var found []Violation
 	for lease, owners := range x.owners {
 		if len(owners) > 1 {
 			v := Violation{Rule: "lease", Operation: owners[1].ID, Message: fmt.Sprintf(
-				"the lease %s was given before, by operation %d", lease, owners[0].ID)}
-			// The violation names only what the two pops have in common.
+				"operation %d received the lease %s before", owners[0].ID, lease)}
+			// The violation names the queue only if both pops have the same queue.
 			if owners[0].Queue == owners[1].Queue {
 				v.Queue = owners[0].Queue
 			}
@@ -86,10 +87,10 @@ func leases(x *index) []Violation {
 	return found
 }
 
-// overlaps finds pairs of leases with a.after > b.by and b.after > a.by.
+// overlaps returns a violation for pairs of leases with a.after > b.by and b.after > a.by.
 func (r *reader) overlaps(lives []*leaseSpan) []Violation {
 	slices.SortStableFunc(lives, func(a, b *leaseSpan) int { return cmp.Compare(a.by, b.by) })
-	// For each prefix of spans, the two leases that were alive the latest.
+	// latest[i] has the two leases with the largest after among the first i spans.
 	type pair struct{ first, second *leaseSpan }
 	latest := make([]pair, len(lives)+1)
 	for i, l := range lives {
@@ -115,16 +116,16 @@ func (r *reader) overlaps(lives []*leaseSpan) []Violation {
 		}
 		reported[b] = a
 		if b.by < a.by {
-			a, b = b, a // the older of the two is no longer valid
+			a, b = b, a // the lease a began first
 		}
 		found = append(found, r.at("lease", a.afterOp, fmt.Sprintf(
-			"it was accepted under lease %s, begun %s after operation %d showed lease %s alive; that one was alive in operation %d, begun %s after operation %d showed the first",
+			"it was accepted under lease %[1]s and began %[2]s after operation %[3]d showed that lease %[4]s was alive; lease %[4]s was also alive in operation %[5]d, which began %[6]s after operation %[7]d showed that lease %[1]s was alive",
 			a.lease, a.after-b.by, b.byOp.ID, b.lease, b.afterOp.ID, b.after-a.by, a.byOp.ID)))
 	}
 	return found
 }
 
-// leasePeriods: by the database's clock no two leases overlap.
+// leasePeriods checks that no two leases overlap by the clock of the database.
 func leasePeriods(x *index) []Violation {
 	var found []Violation
 	type holder struct {

@@ -19,8 +19,8 @@ SELECT q.name, p.name, g.name, l.group_id, coalesce(l.old_lease::text, ''), coal
  WHERE q.deleted_at IS NULL AND q.name = ANY ($1)
  ORDER BY l.id`
 
-// ReadLeasePeriods reads the lives of leases since Watch, and the moves of cursors. A lease replaced by another counts
-// until it would have expired. began is the start of the history.
+// ReadLeasePeriods reads the periods of all leases since Watch, and the moves of cursors. If a new lease replaces a
+// lease, the period of the old lease ends when it would have expired. began is the start of the history.
 func ReadLeasePeriods(ctx context.Context, db Querier, queues []string, began time.Time) ([]LeasePeriod, []Move, error) {
 	type key struct {
 		readerName
@@ -29,7 +29,7 @@ func ReadLeasePeriods(ctx context.Context, db Querier, queues []string, began ti
 	var periods []LeasePeriod
 	var moves []Move
 	open := map[key]int{} // index into periods of the live lease
-	nth := map[key]int{}  // moves so far
+	nth := map[key]int{}  // number of moves so far
 	var name key
 	var oldLease, newLease string
 	var oldUntil, newUntil, at time.Time
@@ -45,7 +45,7 @@ func ReadLeasePeriods(ctx context.Context, db Querier, queues []string, began ti
 		}
 		last, living := open[name]
 		if living && newLease == "" && at.Before(oldUntil) {
-			periods[last].Until = at // released
+			periods[last].Until = at // the lease was released
 		}
 		switch {
 		case newLease == "":

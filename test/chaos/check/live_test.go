@@ -29,14 +29,14 @@ const (
 	liveTurns = 150
 )
 
-// live is the real store with clients.
+// live is a real store with clients and a recorder of their operations.
 type live struct {
 	store    *store.Store
 	recorder *history.Recorder
 }
 
-// TestTheStoreKeepsItsPromises runs producers and consumers on the real store and judges their history. It shows that
-// the rules of the checker match the engine, and that they report each mutation of such a history.
+// TestTheStoreKeepsItsPromises runs producers and consumers on the real store and checks their history. The test
+// shows that the rules of the checker match the engine, and that the rules report each mutation of such a history.
 func TestTheStoreKeepsItsPromises(t *testing.T) {
 	t.Parallel()
 	pool := enginetest.Pool(t, pgtest.Database(t))
@@ -93,10 +93,10 @@ func TestTheStoreKeepsItsPromises(t *testing.T) {
 			dead += len(c.Dead)
 		}
 	}
-	require.Positive(t, dead, "the clients must fail often enough")
+	require.Positive(t, dead, "the clients must make dead letters")
 	r := &run{operations: l.recorder.Operations(), state: final}
 	require.Empty(t, r.judge())
-	// Without what the tables show besides, the history alone must suffice.
+	// The rules must also hold with only the history, the partitions and the samples.
 	r.state = check.State{Partitions: final.Partitions, Samples: final.Samples}
 	require.Empty(t, r.judge())
 	for _, m := range mutations {
@@ -110,12 +110,13 @@ func TestTheStoreKeepsItsPromises(t *testing.T) {
 					caught++
 				}
 			}
-			require.Positive(t, caught, "it never happened")
+			require.Positive(t, caught, "no seed offered an opportunity for the mutation")
 		})
 	}
 }
 
-// deadLetterInTheMiddle leaves a dead letter between two messages that are delivered again. Random clients seldom do.
+// deadLetterInTheMiddle leaves a dead letter between two messages that are delivered again. Random clients rarely do
+// this.
 func (l *live) deadLetterInTheMiddle(ctx context.Context, group string) error {
 	o := history.Operation{Kind: history.Push, Queue: liveQueue, Outcome: history.Done}
 	var pushed []queue.PushItem
@@ -146,7 +147,7 @@ func (l *live) deadLetterInTheMiddle(ctx context.Context, group string) error {
 	return nil
 }
 
-// produce pushes to three partitions, some messages twice.
+// produce pushes to three partitions. It pushes some messages twice.
 func (l *live) produce(ctx context.Context, random *rand.Rand) error {
 	for range liveTurns {
 		o := history.Operation{Kind: history.Push, Queue: liveQueue}
@@ -172,13 +173,13 @@ func (l *live) produce(ctx context.Context, random *rand.Rand) error {
 	return nil
 }
 
-// held is a delivery and the pop that received it.
+// held is a delivery with the pop that received it.
 type held struct {
 	op       history.Operation
 	delivery queue.Delivery
 }
 
-// pop pops once and records it.
+// pop pops once and records the operation.
 func (l *live) pop(ctx context.Context, group string, batch int, auto bool) (held, error) {
 	o := l.recorder.Begin(history.Operation{Kind: history.Pop, Queue: liveQueue, Group: group, AutoAck: auto})
 	delivery, err := l.store.Pop(ctx, &queue.PopRequest{Queue: liveQueue, Group: group, Batch: batch, Partitions: 2, AutoAck: auto})
@@ -195,8 +196,8 @@ func (l *live) pop(ctx context.Context, group string, batch int, auto bool) (hel
 	return held{l.recorder.End(o), delivery}, nil
 }
 
-// ack acknowledges messages of a delivery by their indexes. If all, each gets status. Otherwise the last one gets
-// status, and the others are completed.
+// ack acknowledges messages of a delivery by their indexes. If all, each message gets status. Otherwise only the last
+// message gets status, and the other messages are completed.
 func (l *live) ack(ctx context.Context, h held, indexes []int, status string, all bool) error {
 	o := history.Operation{Kind: history.Ack, Queue: liveQueue, Group: h.op.Group, LeaseID: h.op.LeaseID}
 	var items []queue.AckItem
@@ -225,7 +226,7 @@ func (l *live) ack(ctx context.Context, h held, indexes []int, status string, al
 	return nil
 }
 
-// consume pops in all ways and acknowledges its deliveries, also late and in part.
+// consume pops with random parameters. It acknowledges its deliveries, some of them late or only in part.
 func (l *live) consume(ctx context.Context, group string, random *rand.Rand) error {
 	var all []held
 	for range liveTurns {
@@ -239,7 +240,7 @@ func (l *live) consume(ctx context.Context, group string, random *rand.Rand) err
 		if len(all) == 0 || random.IntN(10) == 0 {
 			continue
 		}
-		one := all[max(0, len(all)-1-random.IntN(3))] // sometimes an acknowledged or stale one
+		one := all[max(0, len(all)-1-random.IntN(3))] // sometimes an acknowledged or stale delivery
 		status := []string{"completed", "completed", "failed", "failed", "retry"}[random.IntN(5)]
 		indexes := upto(len(one.delivery.Messages))
 		switch random.IntN(4) {

@@ -8,7 +8,7 @@ import (
 	"github.com/belfry-mq/belfry/test/chaos/history"
 )
 
-// The queue has maxWaitTimeSeconds 5.
+// In this test the queue has maxWaitTimeSeconds 5.
 func TestSweepsDeleteMessagesThatWaitedTooLong(t *testing.T) {
 	t.Parallel()
 	wait := func(r *run) {
@@ -39,17 +39,17 @@ func TestSweepsDeleteMessagesThatWaitedTooLong(t *testing.T) {
 			func(r *run) { r.part().Deleted[0].Held = false },
 		},
 		{
-			"a group passes a message that has not waited so long", "skipped", `the delivery starts with "d" at 4, but "c" at 3`, 5,
+			"a group skips a message that has not waited long enough", "skipped", `the delivery starts with "d" at 4, but "c" at 3`, 5,
 			after(wait, func(r *run) { r.part().MaxWait, r.part().Deleted[0].Age = 10*time.Second, 10*time.Second }),
 			func(r *run) { r.part().MaxWait = 8 * time.Second },
 		},
 		{
-			"a group passes a message that is kept", "delivered", `"c" at 3 is behind the cursor, at 4, but was never delivered`, 1,
+			"a group skips a message that is kept", "delivered", `"c" at 3 is before the cursor, at 4, but was never delivered`, 1,
 			after(wait, func(r *run) { r.part().Log, r.part().Deleted, r.state.Sweeps = logOf("a", "b", "c", "d"), nil, nil }),
 			func(r *run) { wait(r) },
 		},
 		{
-			"a group passes a message that no lease holds any longer", "delivered", `"c" at 3 is behind the cursor, at 4, but was never delivered`, 1,
+			"a group skips a message that no lease holds any longer", "delivered", `"c" at 3 is before the cursor, at 4, but was never delivered`, 1,
 			func(r *run) {
 				wait(r)
 				r.part().Log, r.part().Deleted, r.state.Sweeps = logOf("a", "b", "c", "d"), nil, nil
@@ -63,12 +63,12 @@ func TestSweepsDeleteMessagesThatWaitedTooLong(t *testing.T) {
 			func(r *run) { r.options.LeaseDuration = 2 * time.Second },
 		},
 		{
-			"counted under another option", "swept", "1 messages were deleted for waiting too long, but 0 are counted", 0,
+			"counted under another option", "swept", "1 messages were deleted for waiting too long, but the counters show 0", 0,
 			after(wait, func(r *run) { r.state.Sweeps[0] = check.Sweep{Queue: "q", Retention: 1, Unread: 1} }),
 			func(r *run) { r.state.Sweeps[0] = check.Sweep{Queue: "q", Evicted: 1, Unread: 1} },
 		},
 		{
-			"a message without readers stays", "leftover", "after the drain 1 messages are left without a reader", 0, unread,
+			"a message without readers stays after the drain", "leftover", "after the drain 1 messages are left in a partition without groups", 0, unread,
 			func(r *run) {
 				part := &r.state.Partitions[1]
 				part.Deleted = []check.Deletion{{Message: part.Log[0], How: check.Swept, Age: 5 * time.Second, Unread: true}}
@@ -77,7 +77,7 @@ func TestSweepsDeleteMessagesThatWaitedTooLong(t *testing.T) {
 			},
 		},
 		{
-			"a message without readers stays only without the option", "leftover", "after the drain 1 messages are left without a reader", 0, unread,
+			"a message without readers may stay if the queue has no maxWaitTimeSeconds", "leftover", "after the drain 1 messages are left in a partition without groups", 0, unread,
 			func(r *run) { r.state.Partitions[1].MaxWait = 0 },
 		},
 	})

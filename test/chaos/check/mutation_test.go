@@ -10,19 +10,20 @@ import (
 	"github.com/belfry-mq/belfry/test/chaos/history"
 )
 
-// choose returns a number from 0 to n-1.
+// choose returns a random number from 0 to n-1.
 type choose func(n int) int
 
-// mutation breaks a correct run, so that a rule must report it.
+// mutation breaks a correct run. The rule must report it.
 type mutation struct {
 	name, rule string
-	// fits says which operations it may spoil. nil: it spoils the state.
+	// fits selects the operations that spoil may break. If fits is nil, spoil breaks the state.
 	fits func(r *run, o *history.Operation) bool
-	// spoil breaks the run. o is one of the operations that fit, with a copy of its items. It reports whether it could.
+	// spoil breaks the run. o is an operation that fits, with a copy of its items. spoil returns false if it cannot
+	// break it.
 	spoil func(r *run, o *history.Operation, choose choose) bool
 }
 
-// apply breaks a run. It returns false if the run offers no opportunity.
+// apply breaks a run. It returns false if the run has no suitable operation.
 func (m *mutation) apply(r *run, choose choose) bool {
 	if m.fits == nil {
 		return m.spoil(r, nil, choose)
@@ -31,7 +32,7 @@ func (m *mutation) apply(r *run, choose choose) bool {
 	return o != nil && m.spoil(r, o, choose)
 }
 
-// clone copies what mutations change.
+// clone copies the parts of a run that mutations change.
 func (r *run) clone() *run {
 	c := *r
 	c.operations, c.state.Samples, c.state.Partitions = slices.Clone(r.operations), slices.Clone(r.state.Samples), slices.Clone(r.state.Partitions)
@@ -51,7 +52,7 @@ func (r *run) failed(group string, message history.Item) bool {
 	})
 }
 
-// pick returns one of the operations that fit, with a copy of its items to change, or nil.
+// pick returns a random operation that fits, with a copy of its items, or nil.
 func (r *run) pick(choose choose, fits func(*history.Operation) bool) *history.Operation {
 	var fitting []int
 	for i := range r.operations {
@@ -73,7 +74,7 @@ func answeredPush(o *history.Operation) bool {
 	return o.Kind == history.Push && o.Outcome == history.Done
 }
 
-// last adds an operation one second after everything else.
+// last adds an operation that begins one second after all other operations.
 func (r *run) last(o history.Operation) {
 	for _, other := range r.operations {
 		o.ID, o.Begin = max(o.ID, other.ID+1), max(o.Begin, other.End+time.Second)
@@ -124,13 +125,13 @@ var mutations = []mutation{
 		}
 		return true
 	}},
-	{"two of a delivery are swapped", "order", func(_ *run, o *history.Operation) bool {
+	{"two messages of a delivery are swapped", "order", func(_ *run, o *history.Operation) bool {
 		return delivers(o) && len(o.Items) > 1 && o.Items[0].Partition == o.Items[1].Partition
 	}, func(_ *run, o *history.Operation, _ choose) bool {
 		o.Items[0], o.Items[1] = o.Items[1], o.Items[0]
 		return true
 	}},
-	{"one in the middle is left out", "order", func(r *run, o *history.Operation) bool {
+	{"a message in the middle of a delivery is left out", "order", func(r *run, o *history.Operation) bool {
 		return delivers(o) && len(o.Items) > 2 && o.Items[0].Partition == o.Items[2].Partition && !r.failed(o.Group, o.Items[1])
 	}, func(_ *run, o *history.Operation, _ choose) bool {
 		o.Items = slices.Delete(o.Items, 1, 2)
@@ -143,7 +144,7 @@ var mutations = []mutation{
 		}
 		return other != nil
 	}},
-	{"a stale lease is honoured", "lease", func(r *run, o *history.Operation) bool {
+	{"an ack under a stale lease is accepted", "lease", func(r *run, o *history.Operation) bool {
 		return leased(r, o) && slices.ContainsFunc(r.operations, func(p history.Operation) bool {
 			return leased(r, &p) && p.Group == o.Group && p.Begin > o.End &&
 				slices.ContainsFunc(p.Items, func(item history.Item) bool { return item.Partition == o.Items[0].Partition })
@@ -154,7 +155,7 @@ var mutations = []mutation{
 		r.last(history.Operation{Kind: history.Ack, Outcome: history.Done, Group: o.Group, LeaseID: o.LeaseID, Items: []history.Item{item}})
 		return true
 	}},
-	{"a completed message comes again", "again", func(_ *run, o *history.Operation) bool {
+	{"a completed message is delivered again", "again", func(_ *run, o *history.Operation) bool {
 		return o.Kind == history.Ack && o.Outcome == history.Done && o.Items[0].Status == "completed" && o.Items[0].Accepted
 	}, func(r *run, o *history.Operation, _ choose) bool {
 		item := history.Item{Partition: o.Items[0].Partition, TransactionID: o.Items[0].TransactionID}
@@ -165,7 +166,7 @@ var mutations = []mutation{
 		o.Items[choose(len(o.Items))].MessageID = "another"
 		return true
 	}},
-	{"a message is new twice", "dedup", newPush, func(r *run, o *history.Operation, _ choose) bool {
+	{"two pushes of a message are answered as new", "dedup", newPush, func(r *run, o *history.Operation, _ choose) bool {
 		r.last(history.Operation{Kind: history.Push, Outcome: history.Done, Items: o.Items[:1]})
 		return true
 	}},
@@ -201,7 +202,7 @@ var mutations = []mutation{
 		}
 		return true
 	}},
-	{"a cursor falls", "cursor", nil, func(r *run, _ *history.Operation, choose choose) bool {
+	{"a cursor moves back", "cursor", nil, func(r *run, _ *history.Operation, choose choose) bool {
 		p := r.state.Partitions[choose(len(r.state.Partitions))]
 		c := p.Cursors[choose(len(p.Cursors))]
 		r.state.Samples = append(r.state.Samples, check.Sample{
@@ -213,7 +214,7 @@ var mutations = []mutation{
 		r.state.Partitions[choose(len(r.state.Partitions))].LastSeq++
 		return true
 	}},
-	{"a dead letter is forgotten", "dead", func(_ *run, o *history.Operation) bool { return deadLettered(o) >= 0 },
+	{"a dead letter is missing", "dead", func(_ *run, o *history.Operation) bool { return deadLettered(o) >= 0 },
 		func(r *run, o *history.Operation, _ choose) bool {
 			r.cursorOf(o.Items[deadLettered(o)].Partition, o.Group).Dead = nil
 			return true
@@ -243,12 +244,12 @@ var mutations = []mutation{
 	}},
 }
 
-// noticed requires that the rule reports a violation, for the whole run and for the cut around the violation.
+// noticed requires that the rule reports a violation, both for the complete run and for the part that Cut returns.
 func noticed(t require.TestingT, r *run, rule string) {
 	found := r.judge()
 	at := slices.IndexFunc(found, func(v check.Violation) bool { return v.Rule == rule })
-	require.GreaterOrEqual(t, at, 0, "%s must complain: %v", rule, found)
+	require.GreaterOrEqual(t, at, 0, "the rule %s must report a violation; reported: %v", rule, found)
 	cut := check.Run(check.Cut(r.operations, found[at]), check.CutState(r.state, found[at]), r.options)
 	require.True(t, slices.ContainsFunc(cut, func(v check.Violation) bool { return v.Rule == rule }),
-		"%s must complain about the cut history: %v", rule, cut)
+		"the rule %s must report a violation of the cut history; reported: %v", rule, cut)
 }

@@ -7,21 +7,21 @@ import (
 	"time"
 )
 
-// progress is the first ordinal of a log that cannot be settled yet, whatever happened to the operations that began by
-// now.
+// progress is the state of a check of settlements. next is the first ordinal that cannot be settled by any operation
+// that began so far.
 type progress struct {
-	// done holds by ordinal whether a single message may be settled.
+	// done has, for each ordinal, whether a single message may be settled.
 	done []bool
-	// consumed holds by ordinal whether an answered autoAck pop consumed the message.
+	// consumed has, for each ordinal, whether an answered autoAck pop consumed the message.
 	consumed []bool
 	next     int
 	// events are the events still to apply.
 	events []event
-	// excuses counts lost autoAck deliveries that have not explained a gap yet.
+	// excuses is the number of lost autoAck deliveries that have not explained a gap yet.
 	excuses int
 }
 
-// settleUpTo notes that everything up to an ordinal may be settled.
+// settleUpTo records that all messages up to an ordinal may be settled.
 func (f *progress) settleUpTo(ordinal int) { f.next = max(f.next, ordinal+1) }
 
 // advance moves next over messages that may be settled.
@@ -31,7 +31,7 @@ func (f *progress) advance() {
 	}
 }
 
-// apply applies the events that began before an instant.
+// apply applies the events that began before now.
 func (f *progress) apply(now time.Duration) {
 	for len(f.events) > 0 && f.events[0].at < now {
 		switch e := f.events[0]; {
@@ -50,8 +50,9 @@ func (f *progress) apply(now time.Duration) {
 	f.advance()
 }
 
-// reaches reports whether everything before an ordinal may be settled. Each lost autoAck delivery may explain one run.
-// A run goes on behind messages that a delivery leaves out, because they were dead-lettered, expired or deleted.
+// reaches reports whether all messages before an ordinal may be settled. Each lost autoAck delivery may explain one
+// sequence of messages. The sequence continues after messages that a delivery leaves out, because they were
+// dead-lettered, expired or deleted.
 func (f *progress) reaches(ordinal int) bool {
 	for f.next < ordinal {
 		if f.excuses == 0 {
@@ -66,22 +67,22 @@ func (f *progress) reaches(ordinal int) bool {
 	return true
 }
 
-// event is something that changes the progress.
+// event is a possible settlement of messages.
 type event struct {
 	at time.Duration
-	// If upto, everything up to the one ordinal is settled. Otherwise the ordinals alone are.
+	// If upto, all messages up to ordinals[0] are settled. Otherwise only the messages in ordinals are settled.
 	upto        bool
 	ordinals    []int
 	lostAutoAck bool
-	consumed    bool // by an answered autoAck pop
+	consumed    bool // an answered autoAck pop consumed the messages
 }
 
-// progressEvents returns the events that may have moved the cursor, each at its earliest.
+// progressEvents returns the events that may have moved the cursor, each at its earliest possible time.
 func (r *reader) progressEvents() []event {
 	var events []event
 	for _, a := range r.acks {
 		switch {
-		case r.gen != nil && a.redelivery && a.completes(): // it moves no cursor
+		case r.gen != nil && a.redelivery && a.completes(): // an ack of a redriven message does not move the cursor
 		case a.completes():
 			events = append(events, event{at: a.op.Begin, upto: true, ordinals: []int{a.entry.ordinal}})
 		case a.mayDeadLetter():
@@ -113,8 +114,9 @@ func (r *reader) progressEvents() []event {
 	return events
 }
 
-// unskipped: a delivery starts at or before the first message that cannot be settled, and the final cursor has not
-// passed that message. Deliveries are taken in the order of their ends, each with all events that began by then.
+// unskipped checks that a delivery starts at or before the first message that cannot be settled, and that the final
+// cursor has not passed that message. It examines the deliveries in the order of their ends, each with all events
+// that began before its end.
 func (r *reader) unskipped() []Violation {
 	var found []Violation
 	f := &progress{
@@ -132,7 +134,7 @@ func (r *reader) unskipped() []Violation {
 			continue
 		}
 		if i == 0 && !known {
-			f.settleUpTo(first.ordinal - 1) // the group began there
+			f.settleUpTo(first.ordinal - 1) // the group began at this message
 		}
 		if f.apply(d.op.End); !f.reaches(first.ordinal) {
 			found = append(found, r.at("skipped", d.op, r.skippedMessage(f.next, first)))
@@ -156,7 +158,7 @@ func (r *reader) unskipped() []Violation {
 	return found
 }
 
-// ofGeneration names the generation in a message, unless it is the last.
+// ofGeneration returns the name of the generation for a message. It returns "" for the last generation.
 func (r *reader) ofGeneration() string {
 	if r.gen == nil || r.gen.last {
 		return ""

@@ -13,7 +13,8 @@ type Querier interface {
 	Query(ctx context.Context, sql string, args ...any) (pgx.Rows, error)
 }
 
-// The cursors of all groups. A group of the whole queue gets a row also where it has no cursor.
+// sqlCursors reads the cursors of all groups. A group of the whole queue has a row even for a partition without a
+// cursor.
 const sqlCursors = `
 SELECT q.name, p.name, p.id, p.last_seq, coalesce(g.name, ''), c.partition_id IS NULL, coalesce(g.mode = 'all', false),
        coalesce(c.committed, 0), coalesce(c.consumed, 0),
@@ -49,8 +50,8 @@ SELECT q.name, p.name, p.id, g.name, c.committed, p.last_seq
   JOIN belfry.consumer_group g ON g.id = c.group_id
  WHERE q.deleted_at IS NULL AND q.name = ANY ($1)`
 
-// ReadState reads the partitions of queues from the tables. No push, pop or ack may run at the same time, unless db is
-// a repeatable read transaction. The caller adds samples and lease periods.
+// ReadState reads the partitions of queues from the tables. If a push, pop or ack may run at the same time, db must
+// be a repeatable read transaction. The caller adds samples and lease periods.
 func ReadState(ctx context.Context, db Querier, queues []string) (State, error) {
 	var state State
 	positions := map[laneName]int{}
@@ -95,7 +96,7 @@ func ReadState(ctx context.Context, db Querier, queues []string) (State, error) 
 
 func seconds(n int64) time.Duration { return time.Duration(n) * time.Second }
 
-// ReadSamples reads the positions of all cursors of queues. It calls now, the clock of the history, after reading.
+// ReadSamples reads the positions of all cursors of queues. After the read it calls now, the clock of the history.
 func ReadSamples(ctx context.Context, db Querier, queues []string, now func() time.Duration) ([]Sample, error) {
 	var samples []Sample
 	var s Sample

@@ -19,8 +19,8 @@ func database(t *testing.T) *pgxpool.Pool {
 	return pool
 }
 
-// fillTables stores queue q with three partitions, another queue, and a deleted queue. The second partition is empty,
-// and the third lacks the cursor of g.
+// fillTables stores a queue q with three partitions, another queue, and a deleted queue. The second partition is
+// empty. The third partition has no cursor of the group g.
 const fillTables = `
 INSERT INTO belfry.queue (name) VALUES ('q'), ('other');
 INSERT INTO belfry.queue (name, deleted_at) VALUES ('q', now());
@@ -91,7 +91,7 @@ func TestReadStateReadsTheTables(t *testing.T) {
 	}, samples)
 }
 
-func TestReadStateReportsTheFailedStep(t *testing.T) {
+func TestReadStateNamesTheFailedStep(t *testing.T) {
 	t.Parallel()
 	pool := database(t)
 	_, err := pool.Exec(t.Context(), "DROP TABLE belfry.message")

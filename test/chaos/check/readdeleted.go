@@ -17,7 +17,7 @@ SELECT d.queue, d.partition || coalesce('#' || r.partition_id, ''), d.seq, d.id:
  WHERE d.queue = ANY ($1)
  ORDER BY d.queue, d.partition, d.seq`
 
-// The messages of deleted queues: already purged ones, and ones that wait for the purge.
+// sqlErased reads the messages of deleted queues, both purged messages and messages that a purge has not reached yet.
 const sqlErased = `
 SELECT d.queue, d.partition, d.transaction_id
   FROM chaos.deletion d
@@ -39,7 +39,7 @@ SELECT q.name, p.name, g.name, l.seq, extract(epoch FROM l.failed_at - m.created
  WHERE q.deleted_at IS NULL AND q.name = ANY ($1) AND l.error LIKE 'expired after %'
  ORDER BY l.seq`
 
-// Pops count the messages that they find expired. Sweeps count their own.
+// Each cursor counts the messages that a pop found expired, and queue_sweep counts the messages that a sweep expired.
 const sqlSweeps = `
 SELECT q.name, coalesce(s.retention, 0), coalesce(s.completed, 0), coalesce(s.evicted, 0), coalesce(s.unread, 0),
        coalesce(s.expired, 0) + k.expired
@@ -51,8 +51,8 @@ SELECT q.name, coalesce(s.retention, 0), coalesce(s.completed, 0), coalesce(s.ev
  WHERE q.deleted_at IS NULL AND q.name = ANY ($1)
  ORDER BY q.name`
 
-// ReadDeletions adds to a state of ReadState what happened since Watch: deleted messages, removed partitions, expired
-// messages, the counters of sweeps, and redelivered messages.
+// ReadDeletions adds the recorded changes since Watch to a state of ReadState: deleted messages, removed partitions,
+// expired messages, the counters of sweeps, and redelivered messages.
 func ReadDeletions(ctx context.Context, db Querier, queues []string, state *State) error {
 	if err := readRemovals(ctx, db, queues, state); err != nil {
 		return err
@@ -71,7 +71,7 @@ func ReadDeletions(ctx context.Context, db Querier, queues []string, state *Stat
 	err := query{db, sqlDeletions, queues}.forEach(ctx, func() error {
 		p := positions[name]
 		if p == nil {
-			return fmt.Errorf("partition %q of queue %q went while the state was read", name.partition, name.queue)
+			return fmt.Errorf("partition %q of queue %q was removed while the state was read", name.partition, name.queue)
 		}
 		d.Age = fromSeconds(age)
 		p.Deleted = append(p.Deleted, d)
@@ -113,14 +113,14 @@ func ReadDeletions(ctx context.Context, db Querier, queues []string, state *Stat
 	return nil
 }
 
-// query is a statement about queues.
+// query is a statement with the names of queues as its parameter.
 type query struct {
 	db     Querier
 	sql    string
 	queues []string
 }
 
-// forEach calls each for every row, after the columns were scanned into into.
+// forEach calls each for every row. Before each call it scans the columns into into.
 func (q query) forEach(ctx context.Context, each func() error, into ...any) error {
 	rows, err := q.db.Query(ctx, q.sql, q.queues)
 	if err == nil {

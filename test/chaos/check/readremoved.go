@@ -5,7 +5,7 @@ import (
 	"fmt"
 )
 
-// Removed partitions with their cursors.
+// sqlRemovals reads the removed partitions with their cursors.
 const sqlRemovals = `
 SELECT q.name, r.partition, r.partition_id, r.last_seq, extract(epoch FROM r.idle)::float8, r.messages,
        CASE WHEN q.retention_enabled THEN q.completed_retention_seconds ELSE 0 END,

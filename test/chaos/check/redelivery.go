@@ -5,10 +5,10 @@ import (
 	"time"
 )
 
-// These functions judge redriven messages of groups that are sought. A seek neither removes nor adds a redriven
-// message. The log may deliver the same message as well. The lease tells the two deliveries apart (Redelivered).
+// These functions check redriven messages of groups that are sought. A seek neither removes nor adds a redriven
+// message. The log may deliver the same message too. The lease shows which delivery is a redelivery (Redelivered).
 
-// sameGroup returns the readers of one consumer group in the lane: all generations of a cursor that was sought.
+// sameGroup returns the readers of the same consumer group in the lane: all generations with the same group id.
 func (r *reader) sameGroup() []*reader {
 	if r.gen == nil {
 		return []*reader{r}
@@ -22,13 +22,13 @@ func (r *reader) sameGroup() []*reader {
 	return all
 }
 
-// redrivenBy reports whether a delivery contains a message because it was redriven.
+// redrivenBy reports whether a delivery contains a message because of a redrive.
 func (r *reader) redrivenBy(d *delivery, e *entry) bool {
 	return e.ordinal > 0 && r.lane.redelivered[d.op.LeaseID][e.seq]
 }
 
-// redeliveredAfter reports whether a redelivery of a message followed the ack that dead-lettered it. An earlier redrive
-// may have caused it.
+// redeliveredAfter reports whether a redelivery of a message followed the ack that made it a dead letter. An earlier
+// redrive may have caused this redelivery.
 func (r *reader) redeliveredAfter(a *ack) bool {
 	since := r.since(a)
 	for _, one := range r.sameGroup() {
@@ -46,14 +46,14 @@ func (r *reader) redeliveredAfter(a *ack) bool {
 	return false
 }
 
-// redriveSettlement is the settlement of a redriven message under a lease. It happened between since and by, the answer
-// of the ack.
+// redriveSettlement is the settlement of a redriven message under a lease. It happened between since and by. by is
+// the time of the answer to the ack.
 type redriveSettlement struct {
 	since, by time.Duration
 	op        int64
 }
 
-// redriveSettlements returns the certain settlements of redriven messages, by message and lease.
+// redriveSettlements returns the certain settlements of redriven messages, for each message and lease.
 func (r *reader) redriveSettlements() map[*entry]map[string]redriveSettlement {
 	ends := map[*entry]map[string]redriveSettlement{}
 	for _, a := range r.acks {
@@ -78,7 +78,7 @@ func (r *reader) redriveSettlements() map[*entry]map[string]redriveSettlement {
 	return ends
 }
 
-// redelivered: each redelivered message was redriven, and redriven again after each settlement.
+// redelivered checks that each redelivered message was redriven, and was redriven again after each settlement.
 func redelivered(x *index) []Violation {
 	var found []Violation
 	x.readers(func(r *reader) {
@@ -100,7 +100,8 @@ func redelivered(x *index) []Violation {
 	return found
 }
 
-// wrongRedelivery says why a message should not have been redelivered. Empty: it was right, or came from the log.
+// wrongRedelivery returns why a redelivery of a message was wrong. It returns "" if the redelivery was right, or if
+// the message came from the log.
 func (r *reader) wrongRedelivery(d *delivery, e *entry, ends []map[*entry]map[string]redriveSettlement) string {
 	if !r.redrivenBy(d, e) {
 		return ""
@@ -110,12 +111,12 @@ func (r *reader) wrongRedelivery(d *delivery, e *entry, ends []map[*entry]map[st
 		dead = dead || a.op.Begin < d.op.End && r.redriven(a.op.Begin, d.op.End)
 	}
 	if !dead {
-		return "it was not dead-lettered and redriven"
+		return "no redrive of this dead letter can have caused this"
 	}
 	for _, of := range ends {
 		for _, one := range of[e] {
 			if one.by < d.after && !r.redriven(one.since, d.op.End) {
-				return fmt.Sprintf("operation %d settled it, answered %s before this pop claimed anything, and it was not redriven since", one.op, d.after-one.by)
+				return fmt.Sprintf("operation %d settled it, answered %s before this pop claimed, and no redrive followed", one.op, d.after-one.by)
 			}
 		}
 	}

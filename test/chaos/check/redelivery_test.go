@@ -8,7 +8,8 @@ import (
 	"github.com/belfry-mq/belfry/test/chaos/history"
 )
 
-// resume redrives d, which was dead before the seek (12). d is delivered (13) and completed (14).
+// resume redrives d, a dead letter from before the seek, in operation 12. Operation 13 delivers d, and 14 completes
+// it.
 func resume(r *run) {
 	replay(r)
 	r.add(history.Operation{Kind: history.Redrive})
@@ -18,12 +19,12 @@ func resume(r *run) {
 	r.cursor().Dead = nil
 }
 
-// put notes that a lease delivered redriven messages.
+// put records that a lease delivered redriven messages.
 func (r *run) put(lease string, seqs ...int64) {
 	r.state.Redelivered = append(r.state.Redelivered, check.Redelivered{Queue: "q", Partition: "p", Group: "g", LeaseID: lease, Seqs: seqs})
 }
 
-// at moves an operation in time.
+// at sets the begin and the end of an operation.
 func (r *run) at(id int, begin, end time.Duration) { r.op(id).Begin, r.op(id).End = begin, end }
 
 func TestSeeksDoNotAffectRedrivenMessages(t *testing.T) {
@@ -40,7 +41,7 @@ func TestSeeksDoNotAffectRedrivenMessages(t *testing.T) {
 			func(r *run) { r.cursor().Dead, r.op(12).Outcome = []int64{4}, history.Unknown },
 		},
 		{
-			"a delivery from the log is no redelivery", "dead", `"d" at 4 was dead-lettered and redriven, but it was never delivered again`, 8,
+			"a delivery from the log is not a redelivery", "dead", `"d" at 4 was dead-lettered and redriven, but it was never delivered again`, 8,
 			func(r *run) {
 				resume(r)
 				r.state.Redelivered = nil
@@ -56,7 +57,7 @@ func TestSeeksDoNotAffectRedrivenMessages(t *testing.T) {
 			},
 		},
 		{
-			"it is delivered after it was completed", "again", `"d" at 4 was redelivered, but operation 14 settled it, answered 1s before`, 15,
+			"a completed redelivery is delivered again", "again", `"d" at 4 was redelivered, but operation 14 settled it, answered 1s before`, 15,
 			func(r *run) {
 				resume(r)
 				r.add(history.Operation{Kind: history.Pop, LeaseID: "L6", Items: delivered("d")})
@@ -66,7 +67,7 @@ func TestSeeksDoNotAffectRedrivenMessages(t *testing.T) {
 			func(r *run) { r.op(15).Begin = 26500 * ms },
 		},
 		{
-			"it is delivered after it was completed without another redrive", "again", "it was not redriven since", 15,
+			"a completed redelivery is delivered again without another redrive", "again", "no redrive followed", 15,
 			func(r *run) {
 				resume(r)
 				r.add(history.Operation{Kind: history.Pop, LeaseID: "L6", Items: delivered("d")})
@@ -79,17 +80,17 @@ func TestSeeksDoNotAffectRedrivenMessages(t *testing.T) {
 			},
 		},
 		{
-			"it was not redriven", "again", "it was not dead-lettered and redriven", 13,
+			"a redelivery without a redrive", "again", "no redrive of this dead letter can have caused this", 13,
 			after(resume, func(r *run) { r.at(12, 30*time.Second, 31*time.Second) }),
 			func(r *run) { r.at(12, 22*time.Second, 23*time.Second) },
 		},
 		{
-			"it is delivered with a message of the log", "order again dead", `the delivery has "d" at 4, which was dead-lettered and redriven, together with "c" at 3`, 13,
+			"a redriven message is delivered with a message of the log", "order again dead", `the delivery has "d" at 4, which was dead-lettered and redriven, together with "c" at 3`, 13,
 			after(resume, func(r *run) { r.op(13).Items = delivered("c", "d") }),
 			func(r *run) { r.op(13).Items = delivered("d") },
 		},
 		{
-			"its ack moves the cursor", "skipped delivered", `the delivery starts with "b" at 2, but "a" at 1`, 10,
+			"the ack of a redriven message moves the cursor", "skipped delivered", `the delivery starts with "b" at 2, but "a" at 1`, 10,
 			func(r *run) {
 				resume(r)
 				for i := range 3 {
@@ -103,12 +104,12 @@ func TestSeeksDoNotAffectRedrivenMessages(t *testing.T) {
 			},
 		},
 		{
-			"a message completed in the log is delivered from the log again", "again dead", `"d" at 4 was delivered, but what is at 4 was completed by operation 11`, 13,
+			"a message completed in the log is delivered from the log again", "again dead", `"d" at 4 was delivered, but the message at 4 was completed by operation 11`, 13,
 			after(resume, func(r *run) { r.state.Redelivered = nil }),
 			func(r *run) { r.put("L5", 4) },
 		},
 		{
-			"its lease outlives a seek", "fenced", "was accepted under lease L5, which the seek of operation 15 had ended", 16,
+			"the lease of a redelivery outlives a seek", "fenced", "was accepted under lease L5, but the seek of operation 15 had ended the lease", 16,
 			func(r *run) {
 				resume(r)
 				r.add(history.Operation{Kind: history.Seek, Target: history.ToEnd})

@@ -8,7 +8,7 @@ import (
 	"github.com/belfry-mq/belfry/test/chaos/history"
 )
 
-// findRedeliveries marks the deliveries that may be redeliveries, and their acks.
+// findRedeliveries marks the deliveries that may be redeliveries, and the acks of these deliveries.
 func (r *reader) findRedeliveries() {
 	if len(r.group.redrives) == 0 {
 		return
@@ -32,21 +32,21 @@ func (r *reader) findRedeliveries() {
 	}
 }
 
-// comesBack reports whether a message, settled at from, may be delivered before by: it may have been dead-lettered and
-// redriven.
-func (r *reader) comesBack(e *entry, from, by time.Duration) bool {
+// comesBack reports whether a message, which was settled at the given instant, may be delivered again before the deadline.
+// This is possible if the message was dead-lettered and redriven.
+func (r *reader) comesBack(e *entry, settled, deadline time.Duration) bool {
 	if len(r.group.redrives) == 0 {
 		return false
 	}
 	for _, a := range r.deadLetteringAcks(e) {
-		if (a.uncertain() || a.op.End >= from) && a.op.Begin < by && r.redriven(max(from, a.op.Begin), by) {
+		if (a.uncertain() || a.op.End >= settled) && a.op.Begin < deadline && r.redriven(max(settled, a.op.Begin), deadline) {
 			return true
 		}
 	}
 	return false
 }
 
-// deadLetteringAcks returns the acks that may have dead-lettered a message.
+// deadLetteringAcks returns the acks that may have made a message a dead letter.
 func (r *reader) deadLetteringAcks(e *entry) []*ack {
 	if r.deadLettering == nil {
 		r.deadLettering = map[*entry][]*ack{}
@@ -61,8 +61,8 @@ func (r *reader) deadLetteringAcks(e *entry) []*ack {
 	return r.deadLettering[e]
 }
 
-// since is when the first ack began, under the lease of a, that may have dead-lettered the message of a. A repeated ack
-// is confirmed even if the message was redriven in the meantime.
+// since returns the begin of the first ack under the lease of a that may have made the message of a a dead letter.
+// The server confirms a repeated ack even if the message was redriven in the meantime.
 func (r *reader) since(a *ack) time.Duration {
 	for _, other := range r.deadLetteringAcks(a.entry) {
 		if other.op.LeaseID == a.op.LeaseID {
@@ -72,7 +72,7 @@ func (r *reader) since(a *ack) time.Duration {
 	return a.op.Begin
 }
 
-// mixed: redriven messages are delivered apart from messages of the log.
+// mixed returns a violation if a delivery has both redriven messages and messages of the log.
 func (r *reader) mixed(d *delivery) []Violation {
 	if len(r.group.redrives) == 0 || d.redelivery {
 		return nil
@@ -103,8 +103,8 @@ func (r *reader) mixed(d *delivery) []Violation {
 		back.transaction, back.seq, log.transaction, log.seq))}
 }
 
-// redriveResults: a dead letter that disappeared was redriven, and was delivered again. No dead letter is left that a
-// redrive covered.
+// redriveResults checks dead letters. A dead letter that disappeared was redriven and delivered again. A dead letter
+// that a successful redrive covered does not remain.
 func (r *reader) redriveResults(dead map[int64]bool) []Violation {
 	var found []Violation
 	waiting := map[int64]bool{}
@@ -112,7 +112,7 @@ func (r *reader) redriveResults(dead map[int64]bool) []Violation {
 		waiting[seq] = true
 	}
 	var acks []*ack
-	for _, one := range r.sameGroup() { // dead letters stay when the cursor is sought
+	for _, one := range r.sameGroup() { // a seek keeps the dead letters
 		acks = append(acks, one.acks...)
 	}
 	for _, a := range acks {
@@ -121,24 +121,24 @@ func (r *reader) redriveResults(dead map[int64]bool) []Violation {
 		}
 		e := a.entry
 		switch {
-		case e.deleted != nil: // its dead letter was deleted with it
+		case e.deleted != nil: // the dead letter was deleted with its message
 		case !dead[e.seq] && !r.redriven(r.since(a), forever):
 			found = append(found, r.at("dead", a.op, fmt.Sprintf(
-				"the ack was answered that %q at %d is dead-lettered, but it is not", e.transaction, e.seq)))
+				"the ack was answered that %q at %d is a dead letter, but the tables do not have it", e.transaction, e.seq)))
 		case !dead[e.seq] && !waiting[e.seq] && len(r.lostAutoAcks()) == 0 && !r.deliveredAfterRedrive(a):
 			found = append(found, r.at("dead", a.op, fmt.Sprintf(
 				"%q at %d was dead-lettered and redriven, but it was never delivered again", e.transaction, e.seq)))
 		case dead[e.seq]:
 			if op := r.failedRedrive(e); op != nil {
 				found = append(found, r.at("dead", op, fmt.Sprintf(
-					"%q at %d was dead-lettered by operation %d, answered before this redrive began, and still is", e.transaction, e.seq, a.op.ID)))
+					"%q at %d became a dead letter by operation %d, answered before this redrive began, and is still a dead letter", e.transaction, e.seq, a.op.ID)))
 			}
 		}
 	}
 	return found
 }
 
-// deliveredAfterRedrive reports whether a message may have been delivered after a redrive that followed an ack.
+// deliveredAfterRedrive reports whether a message may have been delivered after an ack and a following redrive.
 func (r *reader) deliveredAfterRedrive(a *ack) bool {
 	if r.gen != nil {
 		return r.redeliveredAfter(a)
@@ -153,7 +153,7 @@ func (r *reader) deliveredAfterRedrive(a *ack) bool {
 	return false
 }
 
-// failedRedrive returns a successful redrive that began after every ack which may have dead-lettered the message.
+// failedRedrive returns a successful redrive that began after all acks that may have made the message a dead letter.
 func (r *reader) failedRedrive(e *entry) *history.Operation {
 	last := time.Duration(0)
 	for _, a := range r.deadLetteringAcks(e) {
@@ -170,7 +170,8 @@ func (r *reader) failedRedrive(e *entry) *history.Operation {
 	return nil
 }
 
-// settledAt is when all messages of a redelivery had been settled, so that its lease had ended. forever: unknown.
+// settledAt returns the time when all messages of a redelivery were settled, so that its lease had ended. forever
+// means unknown.
 func (r *reader) settledAt(d *delivery) time.Duration {
 	done := map[*entry]time.Duration{}
 	for _, a := range r.acks {
@@ -191,7 +192,8 @@ func (r *reader) settledAt(d *delivery) time.Duration {
 	return at
 }
 
-// redriveWait is the time from the certain end of a redrive to the claim by the pop that delivered the message next.
+// redriveWait returns the period from the certain end of a redrive to the claim of the next pop that delivered the
+// message.
 func (r *reader) redriveWait(e *entry) []span {
 	burials := r.deadLetteringAcks(e)
 	if len(r.group.redrives) == 0 || len(burials) == 0 || burials[0].uncertain() || len(r.lostAutoAcks()) > 0 {
@@ -215,7 +217,7 @@ func (r *reader) redriveWait(e *entry) []span {
 			return nil
 		}
 		s := span{op.End, next.after, op}
-		if r.gen != nil { // it continues in the next generation
+		if r.gen != nil { // the wait continues in the next generation
 			s.from, s.to = max(s.from, r.begun()), min(s.to, r.gen.ended)
 		}
 		if s.from >= s.to {

@@ -7,7 +7,7 @@ import (
 	"github.com/belfry-mq/belfry/test/chaos/history"
 )
 
-// revive redrives the dead letter d after the story (9). d is delivered (10) and completed (11).
+// revive redrives the dead letter d after the story, in operation 9. Operation 10 delivers d, and 11 completes it.
 func revive(r *run) {
 	r.add(history.Operation{Kind: history.Redrive})
 	r.add(history.Operation{Kind: history.Pop, LeaseID: "L4", Items: delivered("d")})
@@ -19,7 +19,7 @@ func TestRedrivenMessagesAreDeliveredOnce(t *testing.T) {
 	t.Parallel()
 	runBreaches(t, []breach{
 		{
-			"it is never delivered again", "dead", `"d" at 4 was dead-lettered and redriven, but it was never delivered again`, 8,
+			"a redriven message is never delivered again", "dead", `"d" at 4 was dead-lettered and redriven, but it was never delivered again`, 8,
 			func(r *run) {
 				revive(r)
 				r.drop(10)
@@ -28,12 +28,12 @@ func TestRedrivenMessagesAreDeliveredOnce(t *testing.T) {
 			func(r *run) { r.cursor().Dead, r.op(9).Outcome = []int64{4}, history.Unknown },
 		},
 		{
-			"it is not delivered at the end", "leftover", "after the drain 1 redriven messages are left", 0,
+			"a redriven message is left at the end", "leftover", "after the drain 1 redriven messages are left", 0,
 			after(revive, func(r *run) { r.cursor().Redriven = []int64{4} }),
 			func(r *run) { r.cursor().Redriven = nil },
 		},
 		{
-			"it is still a dead letter", "dead", `"d" at 4 was dead-lettered by operation 8, answered before this redrive began, and still is`, 9,
+			"a redriven message is still a dead letter", "dead", `"d" at 4 became a dead letter by operation 8, answered before this redrive began, and is still a dead letter`, 9,
 			after(revive, func(r *run) { r.cursor().Dead = []int64{4} }),
 			func(r *run) {
 				r.op(11).Items = acked("failed", "d")
@@ -41,7 +41,7 @@ func TestRedrivenMessagesAreDeliveredOnce(t *testing.T) {
 			},
 		},
 		{
-			"it is delivered after it was completed", "again", `"d" at 4 was delivered, but what is at 4 was completed by operation 11`, 12,
+			"a completed redelivery is delivered again", "again", `"d" at 4 was delivered, but the message at 4 was completed by operation 11`, 12,
 			after(revive, func(r *run) { r.add(history.Operation{Kind: history.Pop, LeaseID: "L5", Items: delivered("d")}) }),
 			func(r *run) { r.op(12).Begin = 20500 * time.Millisecond },
 		},
@@ -58,8 +58,8 @@ func TestRedrivenMessagesAreDeliveredOnce(t *testing.T) {
 	})
 }
 
-// reviveTheSecond redrives the dead letter b (9). b is delivered (10) and completed (11) before a, c and d are
-// delivered again.
+// reviveTheSecond redrives the dead letter b in operation 9. Operation 10 delivers b and 11 completes it, before a, c
+// and d are delivered again.
 func reviveTheSecond(r *run) {
 	deadLetterTheSecond(r)
 	at := func(o history.Operation, begin time.Duration) {
@@ -76,12 +76,12 @@ func TestRedeliveriesContainOnlyRedrivenMessages(t *testing.T) {
 	t.Parallel()
 	runBreaches(t, []breach{
 		{
-			"together with messages of the log", "order again", `"b" at 2, which was dead-lettered and redriven, together with "c" at 3`, 5,
+			"redriven messages together with messages of the log", "order again", `"b" at 2, which was dead-lettered and redriven, together with "c" at 3`, 5,
 			after(reviveTheSecond, func(r *run) { r.op(5).Items = delivered("a", "b", "c", "d") }),
 			func(r *run) { r.op(5).Items = delivered("a", "c", "d") },
 		},
 		{
-			"redriven messages are delivered in order", "order", `the delivery has "b" at 2 behind "d" at 4`, 10,
+			"redriven messages are delivered in order", "order", `the delivery has "b" at 2 after "d" at 4`, 10,
 			func(r *run) {
 				deadLetterTheSecond(r)
 				r.add(history.Operation{Kind: history.Redrive})

@@ -5,8 +5,8 @@ import "fmt"
 // removed reports whether the partition was removed.
 func (l *lane) removed() bool { return l.part != nil && l.part.Removed != nil }
 
-// removals: a partition is removed only if it is empty and had no push for long enough. Other rules judge the deletion
-// of its messages.
+// removals checks that a partition is removed only if it is empty and had no push for IdleAfter. Other rules check
+// the deletion of its messages.
 func removals(x *index) []Violation {
 	var found []Violation
 	for _, l := range x.lanes {
@@ -18,7 +18,7 @@ func removals(x *index) []Violation {
 		}
 		if idle := l.part.Removed.Idle; idle < x.options.IdleAfter {
 			found = append(found, l.at("removed", nil, fmt.Sprintf(
-				"it was removed %s after the last push, but that takes %s", idle, x.options.IdleAfter)))
+				"it was removed %s after the last push, but a removal is allowed only after %s without a push", idle, x.options.IdleAfter)))
 		}
 	}
 	return found

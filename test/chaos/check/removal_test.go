@@ -13,8 +13,8 @@ import (
 
 const day = 24 * time.Hour
 
-// anotherBefore adds an earlier partition of the same name: x was pushed (9), delivered (10), completed (11) and
-// deleted. Then the partition was removed.
+// anotherBefore adds an earlier partition with the same name. Operation 9 pushed x, 10 delivered x and 11 completed
+// x. Then x was deleted and the partition was removed.
 func anotherBefore(r *run) {
 	for i, o := range []history.Operation{
 		{Kind: history.Push, Items: pushed("x")},
@@ -42,22 +42,22 @@ func TestOnlyEmptyIdlePartitionsAreRemoved(t *testing.T) {
 	t.Parallel()
 	runBreaches(t, []breach{
 		{
-			"with a message in it", "removed", "it was removed with 1 messages", 0,
+			"a partition with a message is removed", "removed", "it was removed with 1 messages", 0,
 			after(anotherBefore, func(r *run) { r.former().Removed.Messages = 1 }),
 			func(r *run) { r.former().Removed.Messages = 0 },
 		},
 		{
-			"while it is used", "removed", "it was removed 1h0m0s after the last push, but that takes 24h0m0s", 0,
+			"while it is used", "removed", "it was removed 1h0m0s after the last push, but a removal is allowed only after 24h0m0s without a push", 0,
 			after(anotherBefore, func(r *run) { r.former().Removed.Idle = time.Hour }),
 			func(r *run) { r.former().Removed.Idle = day },
 		},
 		{
-			"an answered push is lost", "stored unpushed counts", `the push of "x" was answered with success, but it is not in the log`, 9,
+			"an answered push is lost", "stored unpushed counts", `the push of "x" was answered with success, but the message is not in the log`, 9,
 			after(anotherBefore, func(r *run) { r.former().Deleted, r.former().LastSeq, r.state.Sweeps = nil, 0, nil }),
 			func(r *run) { r.op(9).Outcome = history.Unknown; r.drop(10); r.drop(11); r.former().Cursors = nil },
 		},
 		{
-			"before its message is delivered", "delivered counts", `"x" at 1 is behind the cursor, at 1, but was never delivered`, 9,
+			"a partition is removed before its message is delivered", "delivered counts", `"x" at 1 is before the cursor, at 1, but was never delivered`, 9,
 			after(anotherBefore, func(r *run) { r.op(10).Group, r.op(11).Group = "h", "h" }),
 			func(r *run) { r.op(10).Group, r.op(11).Group = "g", "g" },
 		},
@@ -70,7 +70,7 @@ func TestOnlyEmptyIdlePartitionsAreRemoved(t *testing.T) {
 				r.at(11, -4*time.Second, -3*time.Second)
 				r.add(history.Operation{Kind: history.Pop, Partition: "p", Wait: time.Minute})
 				r.at(12, -9500*time.Millisecond, -5500*time.Millisecond)
-				for i := range r.operations { // nothing is ready before the history begins
+				for i := range r.operations { // moves the history, so that nothing is ready before it begins
 					r.operations[i].Begin += 20 * time.Second
 					r.operations[i].End += 20 * time.Second
 				}
@@ -88,7 +88,7 @@ func TestOnlyEmptyIdlePartitionsAreRemoved(t *testing.T) {
 			func(r *run) { r.op(12).End = 2500 * time.Millisecond },
 		},
 		{
-			"the log of one partition becomes shorter", "cursor", "the log ended with 5 at -7s, and with 4 in the end", 0,
+			"the log of the present partition becomes shorter", "cursor", "the log ended with 5 at -7s, and with 4 in the end", 0,
 			func(r *run) {
 				anotherBefore(r)
 				r.state.Samples = []check.Sample{{At: -7 * time.Second, Queue: "q", Partition: "p", ID: 18, Group: "g", LastSeq: 5}}
@@ -98,7 +98,7 @@ func TestOnlyEmptyIdlePartitionsAreRemoved(t *testing.T) {
 	})
 }
 
-// A violation in one partition keeps all partitions of its name: clients cannot tell them apart.
+// Cut keeps all partitions with the name of the partition in the violation, because clients cannot distinguish them.
 func TestCutKeepsAllPartitionsOfTheName(t *testing.T) {
 	t.Parallel()
 	r := story()

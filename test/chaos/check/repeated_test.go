@@ -7,7 +7,8 @@ import (
 	"github.com/belfry-mq/belfry/test/chaos/check"
 )
 
-// A server that lost the answer to a claim claims again. With autoAck, the first claim has consumed its messages.
+// If the answer to a claim is lost, the server claims again. With autoAck, the first claim has already consumed
+// messages.
 func TestAutoAckClaimsRepeatOnlyDuringAFault(t *testing.T) {
 	t.Parallel()
 	twice := func(r *run) {
@@ -24,7 +25,7 @@ func TestAutoAckClaimsRepeatOnlyDuringAFault(t *testing.T) {
 			func(r *run) { r.options.Windows = []check.FaultWindow{during} },
 		},
 		{
-			"the fault was over", "skipped delivered", `the delivery starts with "d" at 4, but "c" at 3`, 5,
+			"the fault was over before the pop", "skipped delivered", `the delivery starts with "d" at 4, but "c" at 3`, 5,
 			func(r *run) {
 				twice(r)
 				r.options.Windows = []check.FaultWindow{{Begin: 7 * time.Second, End: 7900 * time.Millisecond, Allowance: time.Second}}
@@ -32,12 +33,12 @@ func TestAutoAckClaimsRepeatOnlyDuringAFault(t *testing.T) {
 			func(r *run) { r.options.Windows[0].End = 8 * time.Second },
 		},
 		{
-			"the fault breaks no connection of a server", "delivered skipped", `"c" at 3 is behind the cursor, at 4, but was never delivered`, 1,
+			"the fault breaks no connection of a server", "delivered skipped", `"c" at 3 is before the cursor, at 4, but was never delivered`, 1,
 			after(twice, func(r *run) { r.options.Windows = []check.FaultWindow{{Begin: during.Begin, End: during.End}} }),
 			func(r *run) { r.options.Windows[0].Allowance = time.Second },
 		},
 		{
-			"a repeated claim with a lease consumes nothing", "skipped delivered", `the delivery starts with "d" at 4, but "c" at 3`, 5,
+			"a repeated claim with a lease consumes no message", "skipped delivered", `the delivery starts with "d" at 4, but "c" at 3`, 5,
 			func(r *run) {
 				twice(r)
 				r.op(5).AutoAck, r.op(5).LeaseID = false, "L2"

@@ -6,8 +6,8 @@ import (
 	"github.com/belfry-mq/belfry/test/chaos/history"
 )
 
-// withoutRewound returns the operations without the deliveries that a promotion undid. It removes the samples that were
-// read meanwhile from the state, and returns the promotions. The arguments of the caller are not changed.
+// withoutRewound returns the operations without the deliveries that a promotion lost, and the promotions. It removes
+// the samples read during promotions from state. It does not change operations.
 func withoutRewound(operations []history.Operation, state *State) (kept []history.Operation, rewinds []*history.Operation) {
 	for i := range operations {
 		if operations[i].Kind == history.Rewound {
@@ -20,7 +20,7 @@ func withoutRewound(operations []history.Operation, state *State) (kept []histor
 	during := func(op *history.Operation) bool {
 		return slices.ContainsFunc(rewinds, func(r *history.Operation) bool { return op.Begin <= r.End && op.End >= r.Begin })
 	}
-	safe := map[string]bool{} // leases that the tables know, or under which something was accepted
+	safe := map[string]bool{} // leases in the tables, and leases under which an operation was accepted
 	for _, t := range state.LeasePeriods {
 		safe[t.LeaseID] = true
 	}

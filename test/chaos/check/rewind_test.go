@@ -11,7 +11,7 @@ import (
 	"github.com/belfry-mq/belfry/test/chaos/history"
 )
 
-// again pushes, delivers and completes ids after everything else, and puts them at the end of the log.
+// again pushes, delivers and completes ids after all other operations, and adds them to the end of the log.
 func (r *run) again(ids ...string) {
 	for _, id := range ids {
 		r.add(history.Operation{Kind: history.Push, Items: pushed(id)})
@@ -30,8 +30,9 @@ func (r *run) lose(items []history.Item) {
 	r.add(history.Operation{Kind: history.Pop, LeaseID: "lost", Items: items})
 }
 
-// What was visible before a promotion and never acknowledged may be gone. What was acknowledged must be there.
-func TestAPromotionLosesOnlyWhatWasNotAcknowledged(t *testing.T) {
+// A promotion may lose an effect that was visible before and never acknowledged. It must not lose an acknowledged
+// effect.
+func TestPromotionsLoseOnlyUnacknowledgedEffects(t *testing.T) {
 	t.Parallel()
 	const began = 15500 * time.Millisecond // after the story
 	elsewhere := func(id string) []history.Item { return []history.Item{{Partition: "gone", TransactionID: id}} }
@@ -48,10 +49,11 @@ func TestAPromotionLosesOnlyWhatWasNotAcknowledged(t *testing.T) {
 	}
 	for _, c := range []struct {
 		rule string
-		// seen is visible before the promotion at ended.
+		// seen adds effects that are visible before the promotion. The promotion ends at ended.
 		seen  func(*run)
 		ended time.Duration
-		// then happens after the promotion. kept makes that what was seen must be there.
+		// then adds operations after the promotion. kept adds an acknowledgment, so that the promotion must not lose
+		// the effects.
 		then, kept func(*run)
 	}{
 		{"unpushed", func(r *run) { r.lose(pushed("x")) }, 20 * time.Second, func(*run) {}, acknowledge(pushed("x")...)},
@@ -70,7 +72,7 @@ func TestAPromotionLosesOnlyWhatWasNotAcknowledged(t *testing.T) {
 			"counts", func(r *run) {
 				r.add(history.Operation{Kind: history.Push, Items: pushed("x")})
 				r.part().LastSeq, r.part().Log = 5, logOf("a", "b", "c", "d", "x")
-				r.lose(pushed("y")) // on the old primary the cursor passed x, by an ack that is lost
+				r.lose(pushed("y")) // on the old primary, a lost ack moved the cursor past x
 			}, 22 * time.Second, func(r *run) {
 				r.add(history.Operation{Kind: history.Pop, LeaseID: "new", Items: delivered("x")})
 				r.options.Undrained = true
@@ -96,7 +98,7 @@ func TestAPromotionLosesOnlyWhatWasNotAcknowledged(t *testing.T) {
 				r.cursor().Committed, r.cursor().Consumed = 5, 5
 				r.add(history.Operation{Kind: history.Ack, LeaseID: "new", Items: acked("completed", "x")}).Begin += 20 * time.Second
 				r.op(13).End += 20 * time.Second
-			}, func(r *run) { r.op(11).End += 10 * time.Second }, // the wait goes on after the promotion
+			}, func(r *run) { r.op(11).End += 10 * time.Second }, // the wait continues after the promotion
 		},
 	} {
 		t.Run(c.rule, func(t *testing.T) {
@@ -116,13 +118,13 @@ func TestAPromotionLosesOnlyWhatWasNotAcknowledged(t *testing.T) {
 			r.operations = r.operations[:len(r.operations)-1]
 			c.kept(r)
 			r.operations = append(r.operations, promotion)
-			require.True(t, reported(r), "acknowledged: %v", r.judge())
+			require.True(t, reported(r), "the loss of an acknowledged effect is reported: %v", r.judge())
 		})
 	}
 }
 
-// A lease that the tables know was not lost, and its delivery is judged.
-func TestADeliveryUnderALeaseOfTheTablesIsJudged(t *testing.T) {
+// A lease in the tables was not lost, so the checker checks its delivery.
+func TestDeliveriesUnderALeaseOfTheTablesAreChecked(t *testing.T) {
 	t.Parallel()
 	r := story()
 	r.lose(pushed("x"))

@@ -18,7 +18,7 @@ import (
 
 func TestMain(m *testing.M) { pgtest.Main(m) }
 
-// run is a history and a final state to judge.
+// run is a history and a final state for the checker.
 type run struct {
 	operations []history.Operation
 	state      check.State
@@ -26,8 +26,8 @@ type run struct {
 }
 
 // story is a correct run in one partition. a, b, c and d are pushed. a and b are delivered and completed. c and d are
-// delivered, c is completed and d fails. d is delivered again and dead-lettered. Each operation takes a second, and the
-// next begins a second later. The ID of an operation is its number here.
+// delivered, c is completed and d fails. d is delivered again and becomes a dead letter. Each operation takes 1 s,
+// and the next operation begins 1 s later. The IDs count from 1.
 func story() *run {
 	r := &run{}
 	r.add(history.Operation{Kind: history.Push, Items: pushed("a", "b", "c")})
@@ -46,7 +46,7 @@ func story() *run {
 	return r
 }
 
-// add adds an operation after the last.
+// add adds an operation after the last one and returns it.
 func (r *run) add(o history.Operation) *history.Operation {
 	n := len(r.operations)
 	o.ID, o.Client, o.Queue = int64(n+1), "client", "q"
@@ -64,7 +64,7 @@ func (r *run) add(o history.Operation) *history.Operation {
 
 func (r *run) op(id int) *history.Operation { return &r.operations[id-1] }
 
-// drop removes an operation. The IDs of the others stay.
+// drop removes an operation. The other operations keep their IDs.
 func (r *run) drop(id int64) {
 	r.operations = slices.DeleteFunc(r.operations, func(o history.Operation) bool { return o.ID == id })
 }
@@ -104,8 +104,8 @@ func logOf(ids ...string) []check.Message {
 // breach is a change of the story that breaks a rule.
 type breach struct {
 	name string
-	// rules are the rules that are broken, and no others. The first must be reported with a message that contains about, for
-	// this operation.
+	// rules are exactly the rules that the change breaks. A violation of the first rule must have a message that
+	// contains about, and must name operation.
 	rules, about string
 	operation    int64
 	change       func(*run)
@@ -113,11 +113,11 @@ type breach struct {
 	mend func(*run)
 }
 
-// after returns a change that follows another one.
-func after(first, then func(*run)) func(*run) {
+// after returns a change that makes two changes, one after the other.
+func after(first, second func(*run)) func(*run) {
 	return func(r *run) {
 		first(r)
-		then(r)
+		second(r)
 	}
 }
 
@@ -134,14 +134,14 @@ func runBreaches(t *testing.T, breaches []breach) {
 			first := found[slices.IndexFunc(found, func(v check.Violation) bool { return v.Rule == rule })]
 			require.Contains(t, first.Message, b.about)
 			require.Equal(t, b.operation, first.Operation, first.String())
-			require.Contains(t, rulesOf(check.Run(check.Cut(r.operations, first), check.CutState(r.state, first), r.options)), rule, "the cut breaks it too")
+			require.Contains(t, rulesOf(check.Run(check.Cut(r.operations, first), check.CutState(r.state, first), r.options)), rule, "the part that Cut returns breaks the rule too")
 			b.mend(r)
 			require.Empty(t, r.judge())
 		})
 	}
 }
 
-// rulesOf returns the name of each broken rule once.
+// rulesOf returns the name of each broken rule, without repetitions.
 func rulesOf(found []check.Violation) []string {
 	var rules []string
 	for _, v := range found {
@@ -152,7 +152,7 @@ func rulesOf(found []check.Violation) []string {
 	return rules
 }
 
-// The package doc names each rule, and a breach table has a history that breaks it.
+// The package doc names each rule, and a breach in a test breaks each rule.
 func TestEachRuleHasABreach(t *testing.T) {
 	t.Parallel()
 	doc, err := os.ReadFile("doc.go")

@@ -7,12 +7,12 @@ import (
 	"github.com/belfry-mq/belfry/test/chaos/history"
 )
 
-// fell: only a seek moves a cursor back.
+// fell returns a violation for each cursor that moved back without a seek.
 func (x *index) fell() []Violation {
 	var found []Violation
 	for _, m := range x.state.Moves {
 		if m.How == Fell {
-			v := x.lane(m.Queue, m.Partition).at("cursor", nil, fmt.Sprintf("the cursor moved back from %d to %d, and no seek did that", m.From, m.To))
+			v := x.lane(m.Queue, m.Partition).at("cursor", nil, fmt.Sprintf("the cursor moved back from %d to %d without a seek", m.From, m.To))
 			v.Group = m.Group
 			found = append(found, v)
 		}
@@ -20,7 +20,8 @@ func (x *index) fell() []Violation {
 	return found
 }
 
-// seeks: a cursor is sought only to where a client asked. A seek answered with success moved the existing cursors.
+// seeks checks that a seek moves a cursor only to a requested position, and that a successful seek moved all existing
+// cursors.
 func seeks(x *index) []Violation {
 	var found []Violation
 	joined, sought := map[readerName]time.Duration{}, map[readerName][]Move{}
@@ -33,12 +34,12 @@ func seeks(x *index) []Violation {
 			sought[name] = append(sought[name], m)
 			if m.To <= m.From && len(m.Skip) > 0 {
 				v := x.lane(m.Queue, m.Partition).at("seek", nil, fmt.Sprintf(
-					"the cursor was sought back from %d to %d, but %d dead letters are still passed over", m.From, m.To, len(m.Skip)))
+					"a seek moved the cursor back from %d to %d, but the cursor still skips %d dead letters", m.From, m.To, len(m.Skip)))
 				v.Group = m.Group
 				found = append(found, v)
 			}
 			if !x.requested(m) {
-				v := x.lane(m.Queue, m.Partition).at("seek", nil, fmt.Sprintf("the cursor was sought from %d to %d, which no seek requested", m.From, m.To))
+				v := x.lane(m.Queue, m.Partition).at("seek", nil, fmt.Sprintf("the cursor was moved by a seek from %d to %d, but no client requested this", m.From, m.To))
 				v.Group = m.Group
 				found = append(found, v)
 			}
@@ -56,7 +57,7 @@ func seeks(x *index) []Violation {
 					continue
 				}
 				if !l.moved(op, sought[name]) {
-					v := l.at("seek", op, fmt.Sprintf("the seek to %q was answered with success, but the cursor was not moved there meanwhile", op.Target))
+					v := l.at("seek", op, fmt.Sprintf("the seek to %q was answered with success, but the cursor was not moved there during the seek", op.Target))
 					v.Group = g.group
 					found = append(found, v)
 				}
@@ -75,7 +76,7 @@ func (l *lane) moved(op *history.Operation, sought []Move) bool {
 	return false
 }
 
-// requested reports whether some seek may have moved a cursor so.
+// requested reports whether a recorded seek may have made a move.
 func (x *index) requested(m Move) bool {
 	l := x.lane(m.Queue, m.Partition)
 	for _, op := range x.group(m.Queue, m.Group).resets {
@@ -86,8 +87,8 @@ func (x *index) requested(m Move) bool {
 	return false
 }
 
-// fits reports whether a seek may have led to an ordinal. Messages stored before it began count, messages pushed after
-// it ended do not.
+// fits reports whether a seek may have moved the cursor to the target of m. The target must include messages stored
+// before the seek began, and exclude messages pushed after it ended.
 func (l *lane) fits(op *history.Operation, m Move) bool {
 	ordinal := l.upto(m.To)
 	switch op.Target {
@@ -123,7 +124,8 @@ func (l *lane) fits(op *history.Operation, m Move) bool {
 	return true
 }
 
-// fenced: no ack is accepted for a delivery from before a completed seek, or from before the deletion of its group.
+// fenced checks that no ack is accepted for a delivery from before a completed seek, or from before the deletion of
+// the group.
 func fenced(x *index) []Violation {
 	var found []Violation
 	x.readers(func(r *reader) {
@@ -135,7 +137,7 @@ func fenced(x *index) []Violation {
 			for _, op := range r.group.resets {
 				if op.Outcome == history.Done && r.lane.concerns(op) && op.Begin > owners[0].End && op.End < a.op.Begin {
 					found = append(found, r.at("fenced", a.op, fmt.Sprintf(
-						"%q at %d was accepted under lease %s, which the %s of operation %d had ended %s before",
+						"the ack of %q at %d was accepted under lease %s, but the %s of operation %d had ended the lease %s before",
 						a.entry.transaction, a.entry.seq, a.op.LeaseID, op.Kind, op.ID, a.op.Begin-op.End)))
 				}
 			}
@@ -144,10 +146,10 @@ func fenced(x *index) []Violation {
 	return found
 }
 
-// rejoined: a deleted group is a new group at its next pop, and begins at the first message.
+// rejoined checks that the next pop of a deleted group creates a new group, which begins at the first message.
 func rejoined(x *index) []Violation {
 	var found []Violation
-	of := map[string]int64{} // group ids by lease
+	of := map[string]int64{} // group id of each lease
 	for _, t := range x.state.LeasePeriods {
 		of[t.LeaseID] = t.GroupID
 	}

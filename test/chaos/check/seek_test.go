@@ -15,7 +15,7 @@ func move(how string, groupID, from, to int64, at time.Duration) check.Move {
 	return check.Move{Queue: "q", Partition: "p", Group: "g", GroupID: groupID, How: how, From: from, To: to, At: at}
 }
 
-// leasePeriods gives leases to a group after a number of its moves.
+// leasePeriods adds leases of a group after a number of moves.
 func (r *run) leasePeriods(groupID int64, moves int, leases ...string) {
 	for _, lease := range leases {
 		from := time.Unix(int64(len(r.state.LeasePeriods)), 0)
@@ -25,8 +25,8 @@ func (r *run) leasePeriods(groupID int64, moves int, leases ...string) {
 	}
 }
 
-// replay seeks the group back to the beginning after the story (9). It receives all messages again (10) and completes
-// them (11).
+// replay seeks the group back to the beginning after the story, in operation 9. The group receives all messages again
+// in 10 and completes them in 11.
 func replay(r *run) {
 	r.add(history.Operation{Kind: history.Seek, Target: history.ToBeginning})
 	r.add(history.Operation{Kind: history.Pop, LeaseID: "L4", Items: delivered("a", "b", "c", "d")})
@@ -37,7 +37,7 @@ func replay(r *run) {
 	r.cursor().Consumed = 8
 }
 
-func TestASeekBeginsANewGeneration(t *testing.T) {
+func TestSeekBeginsANewGeneration(t *testing.T) {
 	t.Parallel()
 	again := func(r *run) {
 		replay(r)
@@ -45,7 +45,7 @@ func TestASeekBeginsANewGeneration(t *testing.T) {
 	}
 	runBreaches(t, []breach{
 		{
-			"the messages are not delivered again", "delivered", `"a" at 1 is behind the cursor, at 4, but was never delivered`, 1,
+			"the messages are not delivered again", "delivered", `"a" at 1 is before the cursor, at 4, but was never delivered`, 1,
 			func(r *run) {
 				replay(r)
 				r.drop(10)
@@ -59,11 +59,11 @@ func TestASeekBeginsANewGeneration(t *testing.T) {
 			func(r *run) { r.op(10).Items = delivered("a", "b", "c", "d") },
 		},
 		{
-			"a message completed after the seek is delivered again", "again", `"a" at 1 was delivered, but what is at 4 was completed by operation 11`, 12, again,
+			"a message completed after the seek is delivered again", "again", `"a" at 1 was delivered, but the message at 4 was completed by operation 11`, 12, again,
 			func(r *run) { r.op(12).Begin = 20500 * time.Millisecond },
 		},
 		{
-			"a message completed before the seek was delivered again before it", "again order", `"a" at 1 was delivered, but what is at 3 was completed by operation 6`, 7,
+			"a message completed before the seek was delivered again before it", "again order", `"a" at 1 was delivered, but the message at 3 was completed by operation 6`, 7,
 			after(replay, func(r *run) { r.op(7).Items = delivered("a", "d") }),
 			func(r *run) { r.op(7).Items = delivered("d") },
 		},
@@ -86,14 +86,14 @@ func TestASeekBeginsANewGeneration(t *testing.T) {
 			},
 		},
 		{
-			"a dead letter stays skipped", "seek", "sought back from 4 to 0, but 1 dead letters are still passed over", 0,
+			"a seek back still skips a dead letter", "seek", "moved the cursor back from 4 to 0, but the cursor still skips 1 dead letters", 0,
 			after(replay, func(r *run) { r.state.Moves[1].Skip = []int64{4} }),
 			func(r *run) { r.state.Moves[1].Skip = nil },
 		},
 	})
 }
 
-func TestASeekMovesTheCursorToItsTarget(t *testing.T) {
+func TestSeekMovesTheCursorToItsTarget(t *testing.T) {
 	t.Parallel()
 	dated := func(r *run) {
 		replay(r)
@@ -114,15 +114,15 @@ func TestASeekMovesTheCursorToItsTarget(t *testing.T) {
 	}
 	runBreaches(t, []breach{
 		{
-			"not to the instant", "seek", `the seek to "1970-01-01T00:01:41Z" was answered with success, but the cursor was not moved there`, 9, dated,
+			"a seek does not move the cursor to its time", "seek", `the seek to "1970-01-01T00:01:41Z" was answered with success, but the cursor was not moved there`, 9, dated,
 			func(r *run) { r.op(9).Target = time.Unix(100, 0).UTC().Format(time.RFC3339Nano) },
 		},
 		{
-			"not to the end", "seek", `the seek to "end" was answered with success, but the cursor was not moved there`, 9, end,
+			"a seek to the end does not move the cursor to the end", "seek", `the seek to "end" was answered with success, but the cursor was not moved there`, 9, end,
 			func(r *run) { r.op(9).Begin = 2500 * time.Millisecond },
 		},
 		{
-			"beyond the last message", "seek", `the seek to "end" was answered with success, but the cursor was not moved there`, 9,
+			"a seek moves the cursor beyond the last message", "seek", `the seek to "end" was answered with success, but the cursor was not moved there`, 9,
 			func(r *run) {
 				end(r)
 				r.state.Moves[1].To = 4
@@ -132,7 +132,7 @@ func TestASeekMovesTheCursorToItsTarget(t *testing.T) {
 			func(r *run) { r.op(2).Begin = 17 * time.Second },
 		},
 		{
-			"the cursor stays", "seek", `the seek to "beginning" was answered with success, but the cursor was not moved`, 9,
+			"a seek does not move the cursor", "seek", `the seek to "beginning" was answered with success, but the cursor was not moved`, 9,
 			func(r *run) {
 				replay(r)
 				r.drop(10)
@@ -143,17 +143,17 @@ func TestASeekMovesTheCursorToItsTarget(t *testing.T) {
 			func(r *run) { r.op(9).Outcome = history.Unknown },
 		},
 		{
-			"in another partition", "seek", "the cursor was sought from 4 to 0, which no seek requested", 0,
+			"a seek moves a cursor of another partition", "seek", "the cursor was moved by a seek from 4 to 0, but no client requested this", 0,
 			after(replay, func(r *run) { r.op(9).Partition = "other" }),
 			func(r *run) { r.op(9).Partition = "p" },
 		},
 		{
-			"without a seek", "cursor again counts seek", "the cursor moved back from 4 to 0, and no seek did that", 0,
+			"a cursor moves back without a seek", "cursor again counts seek", "the cursor moved back from 4 to 0 without a seek", 0,
 			after(replay, func(r *run) { r.state.Moves[1].How = check.Fell }),
 			func(r *run) { r.state.Moves[1].How = check.Sought },
 		},
 		{
-			"an earlier lease still counts", "fenced", `"d" at 4 was accepted under lease L3, which the seek of operation 9 had ended 1s before`, 12,
+			"an ack under an earlier lease is accepted", "fenced", `the ack of "d" at 4 was accepted under lease L3, but the seek of operation 9 had ended the lease 1s before`, 12,
 			func(r *run) {
 				replay(r)
 				one := r.add(history.Operation{Kind: history.Ack, LeaseID: "L3", Items: acked("completed", "d")})
@@ -176,8 +176,8 @@ func TestASeekMovesTheCursorToItsTarget(t *testing.T) {
 	})
 }
 
-// rejoin deletes the group after the story (9). Its next pop creates it again, receives all messages (10) and completes
-// them (11).
+// rejoin deletes the group after the story, in operation 9. The next pop (10) creates the group again and receives
+// all messages, and 11 completes them.
 func rejoin(r *run) {
 	replay(r)
 	r.op(9).Kind, r.op(9).Target = history.DeleteGroup, ""
@@ -187,7 +187,7 @@ func rejoin(r *run) {
 	r.cursor().Dead, r.cursor().Consumed = nil, 4
 }
 
-func TestADeletedGroupJoinsAsANewGroup(t *testing.T) {
+func TestDeletedGroupJoinsAsANewGroup(t *testing.T) {
 	t.Parallel()
 	runBreaches(t, []breach{
 		{
@@ -222,12 +222,12 @@ func TestADeletedGroupJoinsAsANewGroup(t *testing.T) {
 			func(r *run) { r.op(10).Items = delivered("a", "b", "c", "d") },
 		},
 		{
-			"it inherits a dead letter", "dead", `"d" at 4 is dead-lettered, but no ack can have done that`, 0,
+			"it inherits a dead letter", "dead", `"d" at 4 is a dead letter, but no ack can have caused this`, 0,
 			after(rejoin, func(r *run) { r.cursor().Dead = []int64{4} }),
 			func(r *run) { r.cursor().Dead = nil },
 		},
 		{
-			"its old lease still counts", "fenced", "under lease L3, which the delete-group of operation 9 had ended", 12,
+			"an ack under the lease of the deleted group is accepted", "fenced", "under lease L3, but the delete-group of operation 9 had ended the lease", 12,
 			after(rejoin, func(r *run) {
 				r.add(history.Operation{Kind: history.Ack, LeaseID: "L3", Items: acked("completed", "d")})
 			}),

@@ -6,19 +6,19 @@ import (
 	"time"
 )
 
-// State is what the tables hold at the end of the run, and what was read from them during it.
+// State has the contents of the tables at the end of the run, and the samples and records from the run.
 type State struct {
 	Partitions []Partition
-	// Samples are readings of cursors during the run, in order. They are optional.
+	// Samples are readings of cursors during the run, in order of time. They are optional.
 	Samples []Sample
-	// LeasePeriods are the lives of leases by the database's clock. They are optional.
+	// LeasePeriods are the periods of leases by the clock of the database. They are optional.
 	LeasePeriods []LeasePeriod
-	// Moves are the positions where cursors began and the moves by seeks or backwards, in the order of each cursor.
-	// Histories with seeks need them.
+	// Moves are the creations of cursors, and the moves by seeks or backwards, in order for each cursor. They are
+	// required for histories with seeks.
 	Moves []Move
-	// Erased are the messages of deleted queues, by the name of the queue.
+	// Erased are the messages of deleted queues. They have the name of the queue.
 	Erased []Erased
-	// Redelivered are the messages that leases delivered because they were redriven. Only sought groups need them.
+	// Redelivered are the messages that leases delivered because of a redrive. Only sought groups need them.
 	Redelivered []Redelivered
 	// Sweeps are the counters of sweeps, one for each swept queue.
 	Sweeps []Sweep
@@ -28,7 +28,7 @@ type State struct {
 type Partition struct {
 	// Name is the name of a present partition, or the result of Former.
 	Queue, Name string
-	// ID distinguishes partitions of one name. 0: there was only one.
+	// ID distinguishes partitions with the same name. 0 means that there was only one.
 	ID int64
 	// Removed is set if the partition was removed.
 	Removed *Removal
@@ -38,9 +38,10 @@ type Partition struct {
 	Log []Message
 	// Deleted are the deleted messages.
 	Deleted []Deletion
-	// The retention options of its queue. Messages of age Retention are deleted. Messages of age CompletedRetention are
-	// deleted if every group has passed them. Unread messages of age ExpireAfter become dead letters. Messages of age
-	// MaxWait are deleted if some group, or every group, has not read them. 0: the option is off. MaxWait comes alone.
+	// These are the retention options of the queue; 0 means that the option is off. Messages of age Retention are
+	// deleted. Messages of age CompletedRetention are deleted if every group has passed them. Unread messages of age
+	// ExpireAfter become dead letters. Messages of age MaxWait are deleted if some group has not passed them, or if
+	// there is no group. A queue with MaxWait has no other option.
 	Retention, CompletedRetention, ExpireAfter, MaxWait time.Duration
 	// Cursors has one cursor for each consumer group that reads the partition.
 	Cursors []Cursor
@@ -48,16 +49,16 @@ type Partition struct {
 
 // Removal describes the removal of an empty partition.
 type Removal struct {
-	// Idle is the time since the last push, by its row.
+	// Idle is the time since the last push according to the row of the partition.
 	Idle time.Duration
-	// Messages counts the messages that it held.
+	// Messages is the number of messages in the partition at its removal.
 	Messages int64
 }
 
-// Former returns the name of a partition that was removed.
+// Former returns the unique name of a removed partition.
 func Former(name string, id int64) string { return fmt.Sprintf("%s#%d", name, id) }
 
-// clientName returns the name by which clients knew a partition.
+// clientName returns the name that clients use for a partition, present or removed.
 func clientName(partition string) string {
 	name, _, _ := strings.Cut(partition, "#")
 	return name
@@ -68,7 +69,7 @@ type Message struct {
 	Seq           int64
 	MessageID     string
 	TransactionID string
-	// CreatedAt is when the message was stored, by the database's clock. Only seeks to an instant need it.
+	// CreatedAt is the time when the message was stored, by the clock of the database. Only seeks to a time need it.
 	CreatedAt time.Time
 }
 
@@ -79,7 +80,8 @@ type Deletion struct {
 	How string
 	// Age is the age of the message at its deletion.
 	Age time.Duration
-	// Unread: some group had not passed it, or no group reads the partition. Held: a live lease covered it.
+	// Unread means that some group had not passed the message, or that there is no group. Held means that a live
+	// lease covered it.
 	Unread, Held bool
 }
 
@@ -93,7 +95,7 @@ const (
 // Erased is a message of a deleted queue.
 type Erased struct{ Queue, Partition, TransactionID string }
 
-// Redelivered are the redriven messages of a lease in one partition.
+// Redelivered has the redriven messages that a lease delivered in one partition.
 type Redelivered struct {
 	Queue, Partition, Group, LeaseID string
 	Seqs                             []int64
@@ -103,26 +105,27 @@ type Redelivered struct {
 type Sweep struct {
 	Queue string
 	// Retention, Completed and Evicted count deleted messages by the option that deleted them. Unread counts the
-	// deleted messages that some group had not passed. Expired counts messages passed unread, once for each group.
+	// deleted messages that some group had not passed. Expired counts messages that expired unread, once for each
+	// group.
 	Retention, Completed, Evicted, Unread, Expired int64
 }
 
 // Cursor is the position of a consumer group in a partition.
 type Cursor struct {
 	Group string
-	// Missing: the group reads the whole queue but has no cursor here.
+	// Missing means that the group reads the whole queue but has no cursor in the partition.
 	Missing bool
-	// FromStart: the group began at the first message.
+	// FromStart means that the group began at the first message.
 	FromStart bool
-	// Committed is the seq up to which everything is settled.
+	// Committed is the seq up to which all messages are settled.
 	Committed int64
-	// Consumed counts settled messages.
+	// Consumed is the number of settled messages.
 	Consumed int64
-	// Dead are the seqs dead-lettered for the group, ascending.
+	// Dead has the seqs of the dead letters of the group, ascending.
 	Dead []int64
 	// Redriven are the seqs that were redriven and are not settled yet.
 	Redriven []int64
-	// Expired are the messages of Dead that waited too long.
+	// Expired are the messages of Dead that expired.
 	Expired []Expiry
 }
 
@@ -132,9 +135,9 @@ type Expiry struct {
 	Age time.Duration
 }
 
-// Sample is a cursor at some instant of the run.
+// Sample is the position of a cursor at a time during the run.
 type Sample struct {
-	// At is when the reading ended, on the clock of the history.
+	// At is the time after the read, on the clock of the history.
 	At                      time.Duration
 	Queue, Partition, Group string
 	// ID is the id of the partition.
@@ -142,36 +145,36 @@ type Sample struct {
 	Committed, LastSeq int64
 }
 
-// LeasePeriod is the life of one lease by the database's clock: from its claim until it was released or would have
-// expired.
+// LeasePeriod is the period of one lease by the clock of the database: from its claim until its release or its
+// planned end.
 type LeasePeriod struct {
 	Queue, Partition, Group string
 	LeaseID                 string
 	From, Until             time.Time
-	// Moves counts the earlier Moves of the group with this GroupID in the partition.
+	// Moves is the number of earlier moves of the group with this GroupID in the partition.
 	Moves   int
 	GroupID int64
 }
 
-// Move is a change of a cursor by something else than progress.
+// Move is the creation of a cursor, or a change that is not the progress of the group.
 type Move struct {
 	Queue, Partition, Group string
-	// GroupID distinguishes groups of one name.
+	// GroupID distinguishes groups with the same name.
 	GroupID int64
 	// How is Joined, Sought or Fell.
 	How string
-	// From and To are committed before and after.
+	// From and To are the values of committed before and after the move.
 	From, To int64
-	// Skip are the dead letters beyond To that are still passed over.
+	// Skip are the dead letters after To that the cursor still skips.
 	Skip []int64
-	// At is when the statement moved the cursor, before its commit, converted to the clock of the history. Only waits
-	// are judged by it.
+	// At is the time of the statement that moved the cursor, converted to the clock of the history. The commit is
+	// later. Only the rules about waits use At.
 	At time.Duration
 }
 
 // The kinds of moves of a cursor.
 const (
-	Joined = "joined" // it was created
+	Joined = "joined" // the cursor was created
 	Sought = "sought"
-	Fell   = "fell" // without a request
+	Fell   = "fell" // the cursor moved back without a request
 )

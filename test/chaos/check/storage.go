@@ -6,8 +6,8 @@ import (
 	"github.com/belfry-mq/belfry/test/chaos/history"
 )
 
-// stored: a message answered with success is in the log once, a refused one is not, and one of unknown outcome is at
-// most once.
+// stored checks the log: it has each message answered with success once, no refused message, and each message of
+// unknown outcome at most once.
 func stored(x *index) []Violation {
 	var found []Violation
 	for _, l := range x.lanes {
@@ -16,21 +16,21 @@ func stored(x *index) []Violation {
 			case e.push == nil || e.erased:
 			case e.rows == 0 && e.done > 0:
 				found = append(found, l.at("stored", e.push, fmt.Sprintf(
-					"the push of %q was answered with success, but it is not in the log", e.transaction)))
+					"the push of %q was answered with success, but the message is not in the log", e.transaction)))
 			case e.rows > 1:
 				found = append(found, l.at("stored", e.push, fmt.Sprintf(
-					"%q is in the log %d times, it must be there once", e.transaction, e.rows)))
+					"%q is in the log %d times instead of once", e.transaction, e.rows)))
 			case e.rows > 0 && e.done+e.unknown == 0:
 				found = append(found, l.at("stored", e.push, fmt.Sprintf(
-					"the push of %q was refused, but it is in the log at %d", e.transaction, e.seq)))
+					"the push of %q was refused, but the message is in the log at %d", e.transaction, e.seq)))
 			}
 		}
 	}
 	return found
 }
 
-// dedup: a transaction id of a lane has one message id everywhere, a message id has one transaction id, and at most one
-// push was answered that the message is new.
+// dedup checks ids: a transaction id of a lane has only one message id, a message id has only one transaction id, and
+// at most one push was answered that the message is new.
 func dedup(x *index) []Violation {
 	var found []Violation
 	type owned struct {
@@ -55,20 +55,20 @@ func dedup(x *index) []Violation {
 			switch {
 			case e.conflict != nil:
 				found = append(found, l.at("dedup", e.conflict, fmt.Sprintf(
-					"%q was answered to be message %s here, elsewhere it is %s", e.transaction, e.conflictWith, e.message)))
+					"the answer gave %q the message id %s, but the log or another answer has %s", e.transaction, e.conflictWith, e.message)))
 			case e.again != nil:
 				found = append(found, l.at("dedup", e.again, fmt.Sprintf(
-					"the push of %q was answered that it is new, as operation %d was before", e.transaction, e.freshPush.ID)))
+					"the push of %q was answered as new, but operation %d was answered as new before", e.transaction, e.freshPush.ID)))
 			case e.duplicate > 0 && e.fresh == 0 && e.unknown == 0:
 				found = append(found, l.at("dedup", e.push, fmt.Sprintf(
-					"the push of %q was answered that it is a duplicate, but no other push can have stored it", e.transaction)))
+					"the push of %q was answered as a duplicate, but no other push can have stored the message", e.transaction)))
 			}
 		}
 	}
 	return found
 }
 
-// witness returns an operation that shows an entry. nil: only the tables show it.
+// witness returns an operation that shows an entry. It returns nil if only the tables show the entry.
 func (e *entry) witness() *history.Operation {
 	if e.push != nil {
 		return e.push
@@ -76,8 +76,8 @@ func (e *entry) witness() *history.Operation {
 	return e.delivery
 }
 
-// unpushed: each stored or delivered message was pushed. Unknown ids are allowed as often as pushes without an id are
-// of unknown outcome.
+// unpushed checks that each stored or delivered message was pushed. For each push of unknown outcome without an id,
+// it allows one unknown id.
 func unpushed(x *index) []Violation {
 	var found []Violation
 	for _, l := range x.lanes {
@@ -100,18 +100,20 @@ func unpushed(x *index) []Violation {
 	return found
 }
 
-// pushOrder: a message stored before the push of another message began stands before it. So does an earlier item of the
-// same push. Between two pushes by SQL, it is enough that the first was committed before the second began.
+// pushOrder checks the order of the log. A message that was stored before the push of another message began precedes
+// that message. An earlier item of the same push also precedes a later item. For two pushes by SQL, the first
+// precedes the second if it was committed before the second began.
 func pushOrder(x *index) []Violation {
 	var found []Violation
 	for _, l := range x.lanes {
-		// soonest is, of the later messages, the one stored first.
+		// The loop goes from the end of the log to its start. Of the messages so far, soonest is the one that was
+		// certainly stored at the earliest time, and committed is the one whose SQL push was committed first.
 		var soonest, committed *entry
 		for i := len(l.log) - 1; i >= 0; i-- {
 			e := l.log[i]
 			if soonest != nil && e.push != nil && e.after != forever && e.after > soonest.by {
 				found = append(found, l.at("push-order", e.push, fmt.Sprintf(
-					"%q was stored at %d, before %q at %d, which was answered %s before this push began",
+					"%q is stored at %d, before %q at %d, but the push of the latter was answered %s before this push began",
 					e.transaction, e.seq, soonest.transaction, soonest.seq, e.after-soonest.by)))
 			}
 			if soonest == nil || e.by < soonest.by {
@@ -122,7 +124,7 @@ func pushOrder(x *index) []Violation {
 			}
 			if committed != nil && e.after > committed.committed {
 				found = append(found, l.at("push-order", e.push, fmt.Sprintf(
-					"%q was stored at %d, before %q at %d, which was committed by SQL %s before this push by SQL began",
+					"%q is stored at %d, before %q at %d, but the SQL push of the latter was committed %s before this SQL push began",
 					e.transaction, e.seq, committed.transaction, committed.seq, e.after-committed.committed)))
 			}
 			if committed == nil || e.committed < committed.committed {
@@ -138,7 +140,7 @@ func pushOrder(x *index) []Violation {
 				}
 				if last != nil && e.ordinal < last.ordinal {
 					found = append(found, l.at("push-order", push.op, fmt.Sprintf(
-						"%q was pushed behind %q but stored at %d, before it at %d", e.transaction, last.transaction, e.seq, last.seq)))
+						"%q was pushed after %q, but it is stored at %d, before the latter at %d", e.transaction, last.transaction, e.seq, last.seq)))
 				}
 				last = e
 			}
@@ -147,7 +149,8 @@ func pushOrder(x *index) []Violation {
 	return found
 }
 
-// delivered: every message of the log reached every group, and at the end no cursor is before the end of its log.
+// delivered checks that every message of the log reached every group, and that at the end every cursor is at the end
+// of its log.
 func delivered(x *index) []Violation {
 	var found []Violation
 	for _, l := range x.lanes {
@@ -156,14 +159,14 @@ func delivered(x *index) []Violation {
 		}
 		if n := len(l.part.Log); n > 0 && len(l.part.Cursors) == 0 && l.part.MaxWait > 0 && !x.options.Undrained {
 			found = append(found, l.at("leftover", nil, fmt.Sprintf(
-				"after the drain %d messages are left without a reader, though its queue has messages wait for %s", n, l.part.MaxWait)))
+				"after the drain %d messages are left in a partition without groups, although maxWaitTimeSeconds of the queue is %s", n, l.part.MaxWait)))
 		}
 		for i := range l.part.Cursors {
 			c := &l.part.Cursors[i]
 			if c.Missing {
 				if len(l.log) > 0 {
 					v := l.at("delivered", l.log[0].push, fmt.Sprintf(
-						"group %q reads the whole queue, but has no cursor in this partition, so it never gets its %d messages", c.Group, len(l.log)))
+						"group %q reads the whole queue, but has no cursor in this partition, so it never receives the %d messages", c.Group, len(l.log)))
 					v.Group = c.Group
 					found = append(found, v)
 				}
@@ -201,7 +204,7 @@ func (r *reader) delivered(options *Options) []Violation {
 	dead := r.dead()
 	ended := r.gen != nil && !r.gen.last
 	left := 0
-	// An autoAck pop with a lost answer took at most one run of messages. It left out the dead letters between them.
+	// An autoAck pop with a lost answer consumed at most one sequence of messages, without the dead letters in it.
 	excuses, excused := len(r.lostAutoAcks())+len(r.repeatedAutoAcks()), false
 	for _, e := range r.lane.log[first:] {
 		if e.seq > r.cursor.Committed && !dead[e.seq] && e.deleted == nil {
@@ -222,13 +225,13 @@ func (r *reader) delivered(options *Options) []Violation {
 			excused = true
 			continue
 		}
-		message := fmt.Sprintf("%q at %d is behind the cursor, at %d, but was never delivered: the group lost it",
+		message := fmt.Sprintf("%q at %d is before the cursor, at %d, but was never delivered",
 			e.transaction, e.seq, r.cursor.Committed)
 		if ended {
 			message += fmt.Sprintf(" in %s", r.gen)
 		}
 		if beyond {
-			message = fmt.Sprintf("%q at %d was never delivered: it still waits beyond the cursor, at %d, after the drain",
+			message = fmt.Sprintf("%q at %d was never delivered: it is after the cursor, at %d, after the drain",
 				e.transaction, e.seq, r.cursor.Committed)
 		}
 		found = append(found, r.at("delivered", e.push, message))

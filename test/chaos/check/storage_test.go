@@ -8,7 +8,7 @@ import (
 	"github.com/belfry-mq/belfry/test/chaos/history"
 )
 
-func TestMessagesAreStoredOnceOrNotAtAll(t *testing.T) {
+func TestMessagesAreStoredAtMostOnce(t *testing.T) {
 	t.Parallel()
 	lost := func(r *run) { r.add(history.Operation{Kind: history.Push, Items: pushed("e")}) }
 	runBreaches(t, []breach{
@@ -22,12 +22,12 @@ func TestMessagesAreStoredOnceOrNotAtAll(t *testing.T) {
 			func(r *run) { r.op(9).Outcome = history.Refused },
 		},
 		{
-			"refused but in the log", "stored", `"d" was refused, but it is in the log at 4`, 2,
+			"refused but in the log", "stored", `"d" was refused, but the message is in the log at 4`, 2,
 			func(r *run) { r.op(2).Outcome = history.Refused },
 			func(r *run) { r.op(2).Outcome = history.Unknown },
 		},
 		{
-			"refused once and lost by a repetition", "stored", `"e"`, 10,
+			"refused once, then acknowledged but not in the log", "stored", `"e"`, 10,
 			func(r *run) {
 				lost(r)
 				r.op(9).Outcome = history.Refused
@@ -55,16 +55,16 @@ func TestOneTransactionIDIsOneMessage(t *testing.T) {
 	repeat := func(r *run) { r.add(history.Operation{Kind: history.Push, Items: pushed("a")}) }
 	runBreaches(t, []breach{
 		{
-			"new twice", "dedup", `"a" was answered that it is new, as operation 1 was before`, 9, repeat,
+			"two pushes of one message are answered as new", "dedup", `the push of "a" was answered as new, but operation 1 was answered as new before`, 9, repeat,
 			func(r *run) { r.op(9).Items[0].Duplicate = true },
 		},
 		{
-			"a duplicate gets another id", "dedup", `"a" was answered to be message m-z here, elsewhere it is m-a`, 9,
+			"the answer to a duplicate has another message id", "dedup", `the answer gave "a" the message id m-z, but the log or another answer has m-a`, 9,
 			after(repeat, func(r *run) { r.op(9).Items[0].Duplicate, r.op(9).Items[0].MessageID = true, "m-z" }),
 			func(r *run) { r.op(9).Items[0].MessageID = "m-a" },
 		},
 		{
-			"delivered under another id", "dedup", `"b" was answered to be message m-z`, 3,
+			"a delivery has another message id", "dedup", `the answer gave "b" the message id m-z`, 3,
 			func(r *run) { r.op(3).Items[1].MessageID = "m-z" },
 			func(r *run) { r.op(3).Items[1].MessageID = "m-b" },
 		},
@@ -78,7 +78,7 @@ func TestOneTransactionIDIsOneMessage(t *testing.T) {
 			},
 		},
 		{
-			"a duplicate of nothing", "dedup", `"d" was answered that it is a duplicate`, 2,
+			"a duplicate without an earlier push", "dedup", `the push of "d" was answered as a duplicate`, 2,
 			func(r *run) { r.op(2).Items[0].Duplicate = true },
 			func(r *run) {
 				r.add(history.Operation{Kind: history.Push, Outcome: history.Unknown, Items: pushed("d")}).Begin = 0
@@ -103,7 +103,7 @@ func TestEveryStoredMessageWasPushed(t *testing.T) {
 			},
 		},
 		{
-			"a refused push without an id explains nothing", "unpushed", `"d" is in the log`, 5,
+			"a refused push without an id does not explain a message", "unpushed", `"d" is in the log`, 5,
 			func(r *run) {
 				r.op(2).Items, r.op(2).Outcome = []history.Item{{Partition: "p"}}, history.Refused
 			},
@@ -118,7 +118,7 @@ func TestPushesKeepTheirOrder(t *testing.T) {
 		r.part().Log = logOf(a, b, "c", "d")
 		r.op(3).Items = delivered(a, b)
 	}
-	last := func(r *run) { // d is stored before c
+	last := func(r *run) { // stores d before c
 		r.part().Log = logOf("a", "b", "d", "c")
 		r.op(5).Items = delivered("d", "c")
 		r.op(6).Items = append(acked("completed", "d"), acked("failed", "c")...)
@@ -127,15 +127,15 @@ func TestPushesKeepTheirOrder(t *testing.T) {
 	}
 	runBreaches(t, []breach{
 		{
-			"items of one push", "push-order", `"b" was pushed behind "a" but stored at 1, before it at 2`, 1,
+			"items of one push", "push-order", `"b" was pushed after "a", but it is stored at 1, before the latter at 2`, 1,
 			func(r *run) { swap(r, "b", "a") }, func(r *run) { swap(r, "a", "b") },
 		},
 		{
-			"one push after the other", "push-order", `"d" was stored at 3, before "c" at 4, which was answered 1s before`, 2, last,
+			"one push after the other", "push-order", `"d" is stored at 3, before "c" at 4, but the push of the latter was answered 1s before`, 2, last,
 			func(r *run) { r.op(2).Begin = 500 * time.Millisecond },
 		},
 		{
-			"a delivery shows that a message was stored", "push-order", `"d" was stored at 3, before "c" at 4`, 2,
+			"a delivery shows that a message was stored", "push-order", `"d" is stored at 3, before "c" at 4`, 2,
 			func(r *run) {
 				last(r)
 				r.op(1).Outcome, r.op(2).Begin, r.op(2).End = history.Unknown, 21*time.Second, 22*time.Second
@@ -147,7 +147,7 @@ func TestPushesKeepTheirOrder(t *testing.T) {
 			func(r *run) { r.op(2).Begin = 19 * time.Second },
 		},
 		{
-			"one push by SQL after the other", "push-order", `"d" was stored at 3, before "c" at 4, which was committed by SQL 1s before`, 2,
+			"one push by SQL after the other", "push-order", `"d" is stored at 3, before "c" at 4, but the SQL push of the latter was committed 1s before`, 2,
 			after(last, func(r *run) { r.op(1).Inbox, r.op(2).Inbox = true, true }),
 			func(r *run) { r.op(2).Inbox = false },
 		},
@@ -170,11 +170,11 @@ func TestEveryGroupReceivesEveryMessage(t *testing.T) {
 	}
 	runBreaches(t, []breach{
 		{
-			"passed without a delivery", "delivered", `"a" at 1 is behind the cursor, at 4, but was never delivered`, 1,
+			"a cursor passed a message without a delivery", "delivered", `"a" at 1 is before the cursor, at 4, but was never delivered`, 1,
 			func(r *run) { another(r) }, func(r *run) { follow(r, true) },
 		},
 		{
-			"a lost autoAck delivery excuses one run only", "delivered skipped", `"d" at 4`, 2,
+			"a lost autoAck delivery excuses only one sequence of messages", "delivered skipped", `"d" at 4`, 2,
 			func(r *run) {
 				another(r)
 				r.add(history.Operation{Kind: history.Pop, Outcome: history.Unknown, AutoAck: true}).Group = "h"
@@ -206,11 +206,11 @@ func TestEveryGroupReceivesEveryMessage(t *testing.T) {
 			func(r *run) { r.op(9).Partition = "p" },
 		},
 		{
-			"still waiting after the drain", "delivered leftover", `"e" at 5 was never delivered: it still waits beyond the cursor, at 4`, 9, extra,
+			"a message is left after the drain", "delivered leftover", `"e" at 5 was never delivered: it is after the cursor, at 4`, 9, extra,
 			func(r *run) { r.options.Undrained = true },
 		},
 		{
-			"left by the drain", "leftover", "1 messages are left: the cursor is at 4, the log ends at 5", 0,
+			"a delivered message is not completed by the drain", "leftover", "1 messages are left: the cursor is at 4, the log ends at 5", 0,
 			after(extra, func(r *run) { r.add(history.Operation{Kind: history.Pop, LeaseID: "L4", Items: delivered("e")}) }),
 			func(r *run) { r.options.Undrained = true },
 		},

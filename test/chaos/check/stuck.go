@@ -9,18 +9,18 @@ import (
 	"github.com/belfry-mq/belfry/test/chaos/history"
 )
 
-// ruleStuck is the one rule about time limits.
+// ruleStuck is the name of the only rule about time limits.
 const ruleStuck = "stuck"
 
-// span is an interval of a history.
+// span is a period in a history.
 type span struct {
 	from, to time.Duration
-	// op is its cause: the delivery that holds a lease, or the push of a message that waits.
+	// op is the cause of the span: the delivery that holds a lease, or the push of a message that waits.
 	op *history.Operation
 }
 
-// stuck: no waiting pop misses, for longer than the bound, a message that is certainly ready and unleased. The pop may
-// break this rule by an empty answer or by a late delivery. A consumer in SQL must be woken within the same bound.
+// stuck checks waiting pops. No pop may wait longer than the bound while a message is certainly ready and unleased,
+// whether it then returns empty or receives the message late. A consumer in SQL must be woken within the same bound.
 func stuck(x *index) []Violation {
 	o := &x.options
 	if o.WakeBound <= 0 {
@@ -46,7 +46,8 @@ func stuck(x *index) []Violation {
 	return found
 }
 
-// starved finds the first operation of byEnd that waited too long during free and got no message.
+// starved returns a violation by the first operation of byEnd that waited too long during free and received no
+// message.
 func (r *reader) starved(o *Options, free span, byEnd []*history.Operation, longest time.Duration) []Violation {
 	first, _ := slices.BinarySearchFunc(byEnd, free.from, func(op *history.Operation, at time.Duration) int { return cmp.Compare(op.End, at) })
 	for _, op := range byEnd[first:] {
@@ -62,14 +63,14 @@ func (r *reader) starved(o *Options, free span, byEnd []*history.Operation, long
 			what = "the wait in SQL ended"
 		}
 		return []Violation{r.at(ruleStuck, op, fmt.Sprintf(
-			"%s after %s, though a message pushed by operation %d was ready and unleased for %s of it (from %s to %s)",
+			"%s after %s, although a message pushed by operation %d was ready and unleased for %s of this time (from %s to %s)",
 			what, op.End-op.Begin, free.op.ID, to-from, from, to))}
 	}
 	return nil
 }
 
-// waiting returns the times in which the reader certainly had a message: since the message was stored and visible,
-// until the last pop that delivered it may have claimed it.
+// waiting returns the periods in which the reader certainly had a message. A period begins when the message is stored
+// and visible. It ends when the last pop that delivered the message may have claimed it.
 func (r *reader) waiting(ready []time.Duration) []span {
 	until := make([]time.Duration, len(r.lane.log)+1)
 	for _, d := range r.deliveries {
@@ -105,9 +106,9 @@ func (r *reader) waiting(ready []time.Duration) []span {
 	return merged(spans)
 }
 
-// leased returns the times in which the reader may have been leased, each at its longest, in the order they began.
+// leased returns the longest possible periods of leases of the reader, sorted by their begin.
 func (r *reader) leased(x *index) []span {
-	last := map[string]int{} // by lease id, the last ordinal delivered
+	last := map[string]int{} // the last ordinal that each lease delivered
 	for _, d := range r.deliveries {
 		for _, e := range d.entries {
 			last[d.op.LeaseID] = max(last[d.op.LeaseID], e.ordinal)
@@ -141,16 +142,17 @@ func (r *reader) leased(x *index) []span {
 			spans = append(spans, span{op.Begin, op.End, op})
 		}
 	}
-	for _, op := range x.rewinds { // what held the messages meanwhile may be gone
+	for _, op := range x.rewinds { // the promotion may lose the lease that held messages during it
 		spans = append(spans, span{op.Begin, op.End, op})
 	}
 	slices.SortStableFunc(spans, func(a, b span) int { return cmp.Compare(a.from, b.from) })
 	return spans
 }
 
-// released returns by lease id when leases had certainly ended. last has the last ordinal that each lease delivered.
+// released returns, for each lease id, the time when the lease had certainly ended. last has the last ordinal that
+// each lease delivered.
 func (r *reader) released(last map[string]int) map[string]time.Duration {
-	done := map[string]int{} // the last ordinal that may have been completed
+	done := map[string]int{} // the last ordinal that each lease may have completed
 	for _, a := range r.acks {
 		if a.completes() {
 			done[a.op.LeaseID] = max(done[a.op.LeaseID], a.entry.ordinal)
@@ -162,7 +164,7 @@ func (r *reader) released(last map[string]int) map[string]time.Duration {
 		if lease == "" || a.uncertain() || last[lease] == 0 {
 			continue
 		}
-		// A failed ack of a message completed before changes nothing.
+		// A failed ack of a message that was completed before has no effect.
 		ends := a.completes() && a.entry.ordinal >= last[lease] ||
 			!a.completes() && !a.item.DeadLettered && a.entry.ordinal > done[lease]
 		if at, ok := released[lease]; ends && (!ok || a.op.End < at) {
@@ -172,9 +174,9 @@ func (r *reader) released(last map[string]int) map[string]time.Duration {
 	return released
 }
 
-// late: a waiting pop receives a ready message within the bound.
+// late returns a violation if a waiting pop receives a ready message after the bound.
 func (r *reader) late(o *Options, leased []span, ready []time.Duration) []Violation {
-	// Of the leases that began so far, the two that end last.
+	// longest and second are the two leases with the latest ends among the leases that began so far.
 	var longest, second span
 	var found []Violation
 	begun := r.begun()
@@ -203,14 +205,14 @@ func (r *reader) late(o *Options, leased []span, ready []time.Duration) []Violat
 		}
 		if d.op.End-from > o.allowedWait(d.op, from, d.op.End) {
 			found = append(found, r.at(ruleStuck, d.op, fmt.Sprintf(
-				"the pop waited and was given %q at %d %s after it was ready and unleased, at %s",
+				"the pop waited and received %q at %d %s after the message was ready and unleased, at %s",
 				first.transaction, first.seq, d.op.End-from, from)))
 		}
 	}
 	return found
 }
 
-// merged sorts spans and joins the ones that overlap or touch.
+// merged sorts spans, and joins spans that overlap or touch.
 func merged(spans []span) []span {
 	spans = slices.SortedStableFunc(slices.Values(spans), func(a, b span) int { return cmp.Compare(a.from, b.from) })
 	var joined []span
@@ -224,7 +226,7 @@ func merged(spans []span) []span {
 	return joined
 }
 
-// without removes covers from spans. Both are sorted and disjoint.
+// without returns the parts of spans outside of covers. Both arguments are sorted and disjoint.
 func without(spans, covers []span) []span {
 	var left []span
 	for _, s := range spans {

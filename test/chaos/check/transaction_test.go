@@ -8,8 +8,8 @@ import (
 	"github.com/belfry-mq/belfry/test/chaos/history"
 )
 
-// together completes e, and y of another partition, in a transaction of unknown outcome (12). Both were delivered
-// together (11). y is delivered again (13) and completed (14).
+// together adds a transaction of unknown outcome (operation 12) that completes e and y. y is in another partition.
+// Operation 11 delivered both messages. Operation 13 delivers y again, and 14 completes it.
 func together(r *run) {
 	other := func(items []history.Item) []history.Item {
 		for i := range items {
@@ -34,15 +34,15 @@ func together(r *run) {
 	})
 }
 
-func TestAcksOfATransactionCountTogether(t *testing.T) {
+func TestAcksOfATransactionTakeEffectTogether(t *testing.T) {
 	t.Parallel()
 	runBreaches(t, []breach{
 		{
-			"one ack counts", "atomic skipped", `transaction T: it was not applied, but "e" at 5, which it acknowledged, was passed`, 0, together,
+			"only one ack takes effect", "atomic skipped", `transaction T: it was not applied, but the cursor passed "e" at 5`, 0, together,
 			func(r *run) { r.op(13).Begin = r.op(12).Begin - 500*time.Millisecond },
 		},
 		{
-			"one ack counts although the transaction was refused", "atomic skipped", `transaction T: it was not applied, but "e" at 5`, 0,
+			"one ack takes effect although the transaction was refused", "atomic skipped", `transaction T: it was not applied, but the cursor passed "e" at 5`, 0,
 			func(r *run) {
 				together(r)
 				r.op(12).Outcome = history.Refused
@@ -59,7 +59,7 @@ func TestAcksOfATransactionCountTogether(t *testing.T) {
 			},
 		},
 		{
-			"a completed message is delivered again", "again atomic", `"y" at 1 was delivered, but what is at 1 was completed by operation 12`, 13,
+			"a completed message is delivered again", "again atomic", `"y" at 1 was delivered, but the message at 1 was completed by operation 12`, 13,
 			after(together, func(r *run) { r.op(12).Outcome = history.Done }),
 			func(r *run) { r.op(13).Begin = r.op(12).Begin },
 		},

@@ -12,8 +12,9 @@ type Execer interface {
 	Exec(ctx context.Context, sql string, args ...any) (pgconn.CommandTag, error)
 }
 
-// The triggers run in the transaction of a change, under the lock of the cursor or the partition. Their rows exist if
-// and only if the change does, in the same order. The text of the statement shows its purpose.
+// sqlWatch creates the triggers. A trigger runs in the transaction of a change, under the lock of the cursor or the
+// partition. So a record exists only if the change is committed, and the records have the order of the changes. The
+// text of the current statement shows the reason of a change.
 const sqlWatch = `
 CREATE SCHEMA IF NOT EXISTS chaos;
 CREATE TABLE chaos.lease_change (
@@ -42,7 +43,7 @@ CREATE TRIGGER note_lease AFTER UPDATE ON belfry.cursor FOR EACH ROW
     WHEN (OLD.lease_id IS DISTINCT FROM NEW.lease_id OR OLD.lease_until IS DISTINCT FROM NEW.lease_until)
     EXECUTE FUNCTION chaos.note_lease();
 
--- note_move runs after note_lease: triggers run in the order of their names.
+-- Triggers run in the order of their names, so note_move runs after note_lease.
 CREATE FUNCTION chaos.note_move() RETURNS trigger LANGUAGE plpgsql AS $$
 BEGIN
     INSERT INTO chaos.lease_change (partition_id, group_id, how, old_seq, new_seq, skip)
@@ -63,7 +64,7 @@ BEGIN
 END $$;
 CREATE TRIGGER note_join AFTER INSERT ON belfry.cursor FOR EACH ROW EXECUTE FUNCTION chaos.note_join();
 
--- The names of deleted groups stay.
+-- Keeps the names of deleted groups.
 CREATE TABLE chaos.group_name (id bigint PRIMARY KEY, name text NOT NULL);
 INSERT INTO chaos.group_name (id, name) SELECT g.id, g.name FROM belfry.consumer_group g;
 CREATE FUNCTION chaos.note_group() RETURNS trigger LANGUAGE plpgsql AS $$
@@ -73,7 +74,7 @@ BEGIN
 END $$;
 CREATE TRIGGER note_group AFTER INSERT ON belfry.consumer_group FOR EACH ROW EXECUTE FUNCTION chaos.note_group();
 
--- Every deleted message, the reason, and whether it was still needed.
+-- Every deleted message with the reason, and whether some group still needed it.
 CREATE TABLE chaos.deletion (
     queue_id       bigint NOT NULL,
     partition_id   bigint NOT NULL,
@@ -108,7 +109,7 @@ BEGIN
 END $$;
 CREATE TRIGGER note_deletion AFTER DELETE ON belfry.message FOR EACH ROW EXECUTE FUNCTION chaos.note_deletion();`
 
-// The lease identifies redelivered messages. The state of a removed partition stays.
+// sqlWatchMore creates triggers for redelivered messages, which their lease identifies, and for removed partitions.
 const sqlWatchMore = `
 CREATE TABLE chaos.redelivery (
     partition_id bigint NOT NULL,
@@ -131,7 +132,7 @@ CREATE TABLE chaos.removal (
     queue_id     bigint NOT NULL,
     partition    text NOT NULL,
     last_seq     bigint NOT NULL,
-    -- The time since the last push, and the number of its messages.
+    -- The time since the last push, and the number of messages in the partition.
     idle         interval NOT NULL,
     messages     bigint NOT NULL
 );
@@ -160,12 +161,12 @@ END $$;
 CREATE TRIGGER note_removed_cursor AFTER DELETE ON belfry.cursor FOR EACH ROW
     WHEN (current_query() LIKE '%belfry.remove_idle_partition(%') EXECUTE FUNCTION chaos.note_removed_cursor();`
 
-// Watch installs triggers, in a schema named chaos, that record changes for ReadLeasePeriods and ReadDeletions: each
-// change of a lease, each cursor created or moved back, each redelivered message, each deleted message and each removed
-// partition. Each change costs a row. Watch is called once, before the run.
+// Watch installs triggers in a schema named chaos. They record changes for ReadLeasePeriods and ReadDeletions: each
+// change of a lease, each cursor created or moved back, each redelivered message, each deleted message and each
+// removed partition. Each change adds a row. The caller calls Watch once, before the run.
 func Watch(ctx context.Context, db Execer) error {
 	if _, err := db.Exec(ctx, sqlWatch+sqlWatchMore); err != nil {
-		return fmt.Errorf("watching leases: %w", err)
+		return fmt.Errorf("installing the triggers of the checker: %w", err)
 	}
 	return nil
 }

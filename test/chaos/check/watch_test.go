@@ -50,7 +50,7 @@ func TestWatchRecordsLeases(t *testing.T) {
 	require.NoError(t, err)
 	_, _, err = check.ReadLeasePeriods(t.Context(), pool, []string{"q"}, time.Now())
 	require.ErrorContains(t, err, "reading changes of leases")
-	require.ErrorContains(t, check.Watch(t.Context(), pool), "watching leases")
+	require.ErrorContains(t, check.Watch(t.Context(), pool), "installing the triggers of the checker")
 }
 
 func TestWatchRecordsMovesAndDeletions(t *testing.T) {

@@ -1,5 +1,5 @@
-// Package clock builds programs whose wall clock can be stepped, by an overlay of package time. It does not change the
-// product.
+// Package clock builds a program whose wall clock can be stepped, with an overlay of package time. It does not change
+// the code of the product.
 package clock
 
 import (
@@ -14,10 +14,10 @@ import (
 	"time"
 )
 
-// program is the main package that servers of chaos run.
+// program is the main package of the program. The servers of a chaos run use it.
 const program = "github.com/belfry-mq/belfry/test/chaos"
 
-// steppable is implemented by time.UTC in a program of Build.
+// steppable is an interface that time.UTC implements in a program built by Build.
 type steppable interface{ StepWallClock(offset time.Duration) }
 
 // Steps reports whether the clock of this program can be stepped.
@@ -26,28 +26,28 @@ func Steps() bool {
 	return ok
 }
 
-// Step sets the offset of the wall clock of this program. It fails in a program that Build has not built.
+// Step sets the offset of the wall clock of this program. It returns an error if Build did not build this program.
 func Step(offset time.Duration) error {
 	clock, ok := any(time.UTC).(steppable)
 	if !ok {
-		return errors.New("stepping the clock: this program was not built for that")
+		return errors.New("stepping the clock: this program was not built by clock.Build")
 	}
 	clock.StepWallClock(offset)
 	return nil
 }
 
-// edits change the source of package time. Each old text must occur exactly once. The monotonic clock does not
-// change.
+// edits are the changes of the source of package time. Each old text must occur exactly once. The monotonic clock
+// stays unchanged.
 var edits = []struct{ old, replacement string }{
 	{"\nimport (\n", "\nimport (\n\t\"sync/atomic\"\n"},
 	{"\tsec, nsec, mono := runtimeNow()\n", "\tsec, nsec, mono := runtimeNow()\n\tsec, nsec = stepped(sec, nsec)\n"},
 }
 
-// addition is appended to that source.
+// addition is appended to the source of package time.
 const addition = `
 var wallOffset atomic.Int64
 
-// StepWallClock makes Now differ from the clock of the machine.
+// StepWallClock sets the difference between Now and the clock of the machine.
 func (*Location) StepWallClock(offset Duration) { wallOffset.Store(int64(offset)) }
 
 func stepped(sec int64, nsec int32) (int64, int32) {
@@ -60,8 +60,8 @@ func stepped(sec int64, nsec int32) (int64, int32) {
 }
 `
 
-// Build builds the chaos test as the file built. It needs the go tool and the source of the module around the working
-// directory. The source of package time, changed, stays in the folder dir.
+// Build builds the chaos test as the file built. It needs the go tool, and a working directory in the module. The
+// folder dir receives the changed source of package time.
 func Build(ctx context.Context, dir, built string) error {
 	packageDir, err := goTool(ctx, "list", "-f", "{{.Dir}}", "time")
 	if err != nil {
@@ -85,11 +85,11 @@ func Build(ctx context.Context, dir, built string) error {
 	return err
 }
 
-// makeSteppable changes the source of package time.
+// makeSteppable returns the changed source of package time.
 func makeSteppable(source string) (string, error) {
 	for _, edit := range edits {
 		if found := strings.Count(source, edit.old); found != 1 {
-			return "", fmt.Errorf("the text %q is there %d times and not once: another version of Go needs another edit", edit.old, found)
+			return "", fmt.Errorf("the text %q occurs %d times instead of once: adapt the edits to this version of Go", edit.old, found)
 		}
 		source = strings.Replace(source, edit.old, edit.replacement, 1)
 	}
@@ -100,7 +100,7 @@ func goTool(ctx context.Context, args ...string) (string, error) {
 	var complaints strings.Builder
 	cmd := exec.CommandContext(ctx, "go", args...)
 	cmd.Stderr = &complaints
-	cmd.Env = append(os.Environ(), "GOGC=400") // the compiler is a sixth faster
+	cmd.Env = append(os.Environ(), "GOGC=400") // makes the compiler about 17 % faster
 	out, err := cmd.Output()
 	if err != nil {
 		return "", fmt.Errorf("running go %s: %w\n%s", strings.Join(args, " "), err, complaints.String())

@@ -7,7 +7,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// An unexpected source must not be built unchanged: its clock would never step.
+// makeSteppable refuses a source text of package time that it does not know. With an unchanged source text, the clock would
+// never step.
 func TestUnexpectedSourcesAreRefused(t *testing.T) {
 	t.Parallel()
 	const good = "package time\n\nimport (\n)\n\nfunc Now() Time {\n\tsec, nsec, mono := runtimeNow()\n}\n"

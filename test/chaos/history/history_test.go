@@ -16,7 +16,7 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-func TestAHistorySurvivesItsFile(t *testing.T) {
+func TestReadReturnsTheWrittenHistory(t *testing.T) {
 	t.Parallel()
 	want := []history.Operation{
 		{
@@ -34,14 +34,14 @@ func TestAHistorySurvivesItsFile(t *testing.T) {
 	}
 	file := &bytes.Buffer{}
 	require.NoError(t, history.Write(file, want))
-	require.Equal(t, len(want), strings.Count(file.String(), "\n"), "one operation a line")
+	require.Equal(t, len(want), strings.Count(file.String(), "\n"), "each operation is on one line")
 	require.Contains(t, file.String(), `"begin":1,"end":5000000000`)
 	got, err := history.Read(file)
 	require.NoError(t, err)
 	require.Equal(t, want, got)
 }
 
-func TestABrokenFileIsReportedWithItsOperation(t *testing.T) {
+func TestReadNamesTheDamagedOperation(t *testing.T) {
 	t.Parallel()
 	_, err := history.Read(strings.NewReader("{\"id\":1}\n{\"id\":"))
 	require.ErrorContains(t, err, "operation 2")

@@ -7,8 +7,8 @@ import (
 	"time"
 )
 
-// Recorder records a history. It is safe for concurrent use. Each operation begins just before its request is sent and
-// ends just after its answer:
+// Recorder records a history. It is safe for concurrent use. The caller begins an operation just before the request
+// and ends it just after the answer:
 //
 //	operation := recorder.Begin(history.Operation{Kind: history.Push, ...})
 //	... send the request, add the answer to operation ...
@@ -22,34 +22,35 @@ type Recorder struct {
 	ended []Operation
 }
 
-// NewRecorder begins a history now.
+// NewRecorder starts a history now.
 func NewRecorder() *Recorder {
 	return &Recorder{started: time.Now(), open: map[int64]Operation{}}
 }
 
-// Now is the time since the history began, on the clock of Begin and End. Faults and samples use the same clock.
+// Now returns the time since the start of the history, on the clock of Begin and End. Faults and samples use the same
+// clock.
 func (r *Recorder) Now() time.Duration { return time.Since(r.started) }
 
-// Began is when the history began.
+// Began returns the start of the history.
 func (r *Recorder) Began() time.Time { return r.started }
 
-// Begin returns o with its ID and its begin. o must already contain the request: if the operation never ends, the
-// history has only that.
+// Begin returns o with its ID and its begin. o must contain the complete request: if the operation never ends, the
+// history has only the request.
 func (r *Recorder) Begin(o Operation) Operation {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.last++
 	o.ID = r.last
 	noted := o
-	noted.Items = slices.Clone(o.Items) // the caller writes the answer to its copy
-	// The clock is read last, so that only the request is measured.
+	noted.Items = slices.Clone(o.Items) // the caller adds the answer to its own copy
+	// The clock is read last, so that the operation does not include the time of this method.
 	o.Begin = r.Now()
 	noted.Begin = o.Begin
 	r.open[o.ID] = noted
 	return o
 }
 
-// End records o with its answer, and returns it with its end. Ending an operation twice records the first.
+// End records o with the answer, and returns o with its end. A second End of the same operation has no effect.
 func (r *Recorder) End(o Operation) Operation {
 	o.End = r.Now()
 	r.mu.Lock()
@@ -63,7 +64,7 @@ func (r *Recorder) End(o Operation) Operation {
 	return o
 }
 
-// Operations returns the history so far in the order of IDs. Open operations have the outcome Unknown and end now.
+// Operations returns the history so far, sorted by ID. Open operations have the outcome Unknown and end now.
 func (r *Recorder) Operations() []Operation {
 	r.mu.Lock()
 	defer r.mu.Unlock()

@@ -8,8 +8,9 @@ import (
 	"github.com/belfry-mq/belfry/test/chaos/history"
 )
 
-// completeTogether completes the first messages of a delivery, up to poison, in a transaction of acks. Sometimes it
-// adds a message of the delivery before, whose lease has mostly ended. Then no ack of the transaction may count.
+// completeTogether completes the first messages of a delivery, up to a poison message, in a transaction of acks.
+// Sometimes it adds a message of the previous delivery, whose lease has usually ended. In this case no ack of the
+// transaction may take effect.
 func (c *client) completeTogether(ctx context.Context, d delivery) {
 	before, rest := d.untilPoison()
 	if c.chance(15) {
@@ -33,13 +34,13 @@ func (c *client) completeTogether(ctx context.Context, d delivery) {
 	c.finish(ctx, d, rest)
 }
 
-// part is the verdicts of a transaction for one delivery.
+// part has the verdicts of a transaction for the messages of one delivery.
 type part struct {
 	of       delivery
 	verdicts []verdict
 }
 
-// completeOnce sends a transaction without pushes and records its parts.
+// completeOnce sends a transaction without pushes. It records one operation for each part.
 func (c *client) completeOnce(ctx context.Context, name string, parts []part) history.Outcome {
 	var acks []any
 	operations := make([]history.Operation, len(parts))
@@ -71,7 +72,7 @@ func (c *client) completeOnce(ctx context.Context, name string, parts []part) hi
 	case !result.Success:
 		all.Outcome, all.Error = history.Refused, result.Error
 	case len(result.Results) != len(acks):
-		c.clients.complain("%s: a transaction of %d acks, %d answered", c.name, len(acks), len(result.Results))
+		c.clients.complain("%s: a transaction with %d acks got %d results", c.name, len(acks), len(result.Results))
 		all.Outcome = history.Unknown
 	}
 	for _, o := range operations {

@@ -15,33 +15,34 @@ import (
 )
 
 const (
-	// callTimeout is the timeout of a request, in addition to the wait that it asks for.
+	// callTimeout is the timeout of a request. The wait of a pop is added.
 	callTimeout = 6 * time.Second
-	// nothingDone and tooMany are in the 503 answers that exclude an effect. Every other 503 leaves the effect open.
+	// nothingDone and tooMany are texts of the 503 answers that exclude an effect. Every other 503 leaves the effect
+	// open.
 	nothingDone = "nothing was done"
 	tooMany     = "too many requests are waiting"
 )
 
-// client sends requests to any of its servers. It is used by one goroutine.
+// client sends requests to its servers, each time to a random one. One goroutine uses it.
 type client struct {
 	name    string
 	clients *Clients
-	urls    []string // the servers it uses
+	urls    []string // the servers of the client
 	choose  *rand.Rand
 	http    *http.Client
-	// once never reuses connections. Go repeats a GET by itself when a kept connection breaks, and an autoAck pop would
-	// consume twice.
+	// once never reuses connections. On a broken reused connection, net/http repeats a GET, and an autoAck pop would
+	// then consume twice.
 	once     *http.Client
 	recorder *history.Recorder
-	// stale is the lease of the delivery before, and before is that delivery.
+	// stale is the lease of the previous delivery. before is the previous delivery.
 	stale  string
 	before delivery
-	// reads are the queues that the client pops from. nil: the common queues. They have partitions partitions. If only
-	// is set, the client reads that partition alone.
+	// reads are the queues that the client pops from. nil means the common queues. The field partitions is the
+	// number of partitions of each queue. If only is set, the client reads only that partition.
 	reads      []string
 	partitions int
 	only       string
-	// transacted counts its transactions.
+	// transacted is the number of transactions so far.
 	transacted int
 }
 
@@ -55,7 +56,8 @@ func (c *Clients) client(name string) *client {
 	}
 }
 
-// tokenOf returns the token of a client. The producer of deletedQueue deletes what it has pushed.
+// tokenOf returns the token of a client. The producer of deletedQueue needs the operator's token, because it deletes
+// messages.
 func tokenOf(name string) string {
 	kind, _, _ := strings.Cut(name, "-")
 	switch kind {
@@ -68,7 +70,7 @@ func tokenOf(name string) string {
 	}
 }
 
-// answer is a response. Status is 0 if there was none.
+// answer is a response. Status is 0 if no response arrived.
 type answer struct {
 	httpcall.Reply
 	err error
@@ -87,12 +89,12 @@ func (c *client) send(ctx context.Context, method, target, body string, wait tim
 	case http.StatusInternalServerError:
 		c.clients.complain("%s: %s %s: an internal error: %s", c.name, method, target, got.Raw)
 	case http.StatusUnauthorized, http.StatusForbidden:
-		c.clients.complain("%s: %s %s: its principal may do this, but status %d: %s", c.name, method, target, got.Status, got.Raw)
+		c.clients.complain("%s: %s %s: the principal may do this, but the status is %d: %s", c.name, method, target, got.Status, got.Raw)
 	}
 	return answer{got, err}
 }
 
-// readAnswer sets the outcome of o, and decodes the body of a success. An undecodable success is a complaint.
+// readAnswer sets the outcome of o, and decodes the body of a success. A body that it cannot decode is a complaint.
 func (c *client) readAnswer(o *history.Operation, got answer, into any) {
 	switch {
 	case got.err != nil:
@@ -117,7 +119,7 @@ func nothingWasDone(got answer) bool {
 	return got.Status == http.StatusServiceUnavailable && (strings.Contains(text, nothingDone) || strings.Contains(text, tooMany))
 }
 
-// pause waits and returns true, or false if ctx ended first.
+// pause waits for d and returns true. If ctx ends first, it returns false.
 func pause(ctx context.Context, d time.Duration) bool {
 	timer := time.NewTimer(d)
 	defer timer.Stop()
@@ -134,7 +136,7 @@ func (c *client) upTo(low, high time.Duration) time.Duration {
 	return low + time.Duration(c.choose.Int64N(int64(high-low)))
 }
 
-// chance returns true with a probability in percent.
+// chance returns true with the given probability in percent.
 func (c *client) chance(percent int) bool { return c.choose.IntN(100) < percent }
 
 func (c *client) queue() string     { return queueName(c.choose.IntN(c.clients.cfg.Queues)) }
@@ -143,11 +145,11 @@ func (c *client) partition() string { return partitionName(c.choose.IntN(c.clien
 func queueName(n int) string     { return fmt.Sprintf("chaos.%d", n) }
 func partitionName(n int) string { return fmt.Sprintf("p%d", n) }
 
-// encode returns body as JSON. Its types never fail to encode.
+// encode returns body as JSON. Every type of a body can be encoded.
 func encode(body any) string {
 	text, err := json.Marshal(body)
 	if err != nil {
-		return err.Error() // unreachable: every body has a JSON form
+		return err.Error() // unreachable: every body can be encoded
 	}
 	return string(text)
 }

@@ -17,10 +17,10 @@ import (
 	"github.com/belfry-mq/belfry/test/chaos/history"
 )
 
-// AutoAckGroup is the only group with autoAck pops. Such a pop of unknown outcome may have consumed messages.
+// AutoAckGroup is the only group with autoAck pops. An autoAck pop of unknown outcome may have consumed messages.
 const AutoAckGroup = "careless"
 
-// groups read the common queues. The empty name is a client without a group.
+// groups read the common queues. The empty name means requests without a group.
 var groups = []string{"", "billing", "audit", AutoAckGroup}
 
 const mostComplaints = 100
@@ -28,34 +28,34 @@ const mostComplaints = 100
 // Config is the size of the workload.
 type Config struct {
 	Seed uint64
-	// URLs of the servers. Every client uses all of them.
+	// URLs are the addresses of the servers. Every client uses all of them.
 	URLs     []string
 	Recorder *history.Recorder
-	// Queues, Partitions of each queue, Producers, and Consumers of each group.
+	// Queues is the number of queues, Partitions the number per queue, and Consumers the number per group.
 	Queues, Partitions, Producers, Consumers int
-	// SQLProducers push by SQL, Writers write to an attached table, and SQLConsumers pop and acknowledge by SQL, all in
-	// Database. If there are SQLConsumers, awaitGroup has consumers in SQL as well.
+	// SQLProducers push by SQL, Writers write to an attached table, and SQLConsumers pop and acknowledge by SQL. All
+	// of them use Database. If there are SQLConsumers, awaitGroup also has consumers in SQL.
 	Database                            *pgxpool.Pool
 	SQLProducers, Writers, SQLConsumers int
 }
 
-// Clients are all clients of a run. Their exported methods, except Resolve, may be called while they work.
+// Clients are all clients of a run. All exported methods except Resolve may be called while the clients work.
 type Clients struct {
 	cfg     Config
-	created int // only changed before the work begins, and then by Drain
+	created int // changed only before the work begins, and later by Drain
 
-	// Malformed requests by their answer; see Counts.
+	// These counters count malformed requests by their answer; see Counts.
 	malformedRefused, malformedUnanswered, malformedUnavailable, intrusionsRefused atomic.Int64
-	// target is what intruders know.
+	// target is a delivery that intruders know.
 	target atomic.Pointer[target]
 
-	last atomic.Int64 // of the latest delivery, on the clock of the recorder
+	last atomic.Int64 // time of the latest delivery, on the clock of the recorder
 
 	mu         sync.Mutex
 	complaints []string
 	suppressed int
-	anonymous  map[int64][]string  // marks of pushes without ids, by operation
-	learned    map[string]learning // by mark, from deliveries
+	anonymous  map[int64][]string  // marks of pushes without ids, by operation id
+	learned    map[string]learning // by mark; filled from deliveries
 	changed    []change
 }
 
@@ -90,10 +90,10 @@ func groupName(group string) string {
 	return group
 }
 
-// Read is a queue and a group that reads it.
+// Read is a queue with a group that reads the queue.
 type Read struct{ Queue, Group string }
 
-// Reads returns all reads, as the history and the tables name them.
+// Reads returns all reads, with the names in the history and the tables.
 func (c *Clients) Reads() []Read {
 	var reads []Read
 	for _, name := range c.common() {
@@ -115,7 +115,7 @@ func (c *Clients) Reads() []Read {
 	return reads
 }
 
-// awaitConsumers is the number of consumers of awaitGroup.
+// awaitConsumers returns the number of consumers of awaitGroup.
 func (c *Clients) awaitConsumers() int {
 	if c.cfg.SQLConsumers == 0 {
 		return 0
@@ -123,12 +123,12 @@ func (c *Clients) awaitConsumers() int {
 	return awaitGroupSize
 }
 
-// Prepare configures the queues and joins every group to each, so that every group receives every message. It needs
-// working servers.
+// Prepare configures the queues. Then it creates every group in its queues, so that every group receives every
+// message. It needs working servers.
 func (c *Clients) Prepare(ctx context.Context) error {
 	operator := c.client("operator")
 	defer operator.http.CloseIdleConnections()
-	// One common queue has a retry delay, shorter than any allowed wait.
+	// One common queue has a retry delay. It is shorter than any allowed wait.
 	options := map[string]map[string]any{idleQueue: idleOptions, sumsQueue: {}, goQueue: {}, queueName(0): {"retryDelay": int(retryDelay.Milliseconds())}}
 	for _, a := range lossyQueues {
 		options[a.queue] = a.options
@@ -153,7 +153,7 @@ func (c *Clients) Prepare(ctx context.Context) error {
 	return nil
 }
 
-// Work runs all clients until stop ends and the open requests are answered, or until ctx ends.
+// Work runs all clients. It returns after stop has ended and the open requests are answered, or after ctx has ended.
 func (c *Clients) Work(ctx, stop context.Context) {
 	var all sync.WaitGroup
 	for n := range c.cfg.Producers {
@@ -196,11 +196,11 @@ func (c *Clients) Work(ctx, stop context.Context) {
 	all.Wait()
 }
 
-// drainWait is how long a pop of the drain waits for the leases of stopped consumers to end.
+// drainWait is the wait of the pops of the drain. During this time, leases of stopped consumers can end.
 const drainWait = time.Second
 
-// Drain completes all messages of every group, until left returns 0 or ctx ends. It dead-letters poison at once,
-// because a group that was sought back may receive much of it.
+// Drain completes all messages of every group, until left returns 0 or ctx ends. It makes poison messages dead
+// letters at once, because a group that was sought back may receive many of them.
 func (c *Clients) Drain(ctx context.Context, left func(ctx context.Context) (int64, error)) error {
 	var all sync.WaitGroup
 	done, finish := context.WithCancel(ctx)
@@ -236,7 +236,7 @@ func (c *Clients) Drain(ctx context.Context, left func(ctx context.Context) (int
 			break
 		}
 		if !pause(ctx, idlePause) {
-			err = errors.Join(fmt.Errorf("draining: %d messages are left for some group: %w", rest, ctx.Err()), err)
+			err = errors.Join(fmt.Errorf("draining: %d messages are left: %w", rest, ctx.Err()), err)
 			break
 		}
 	}

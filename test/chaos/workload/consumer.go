@@ -10,39 +10,39 @@ import (
 const (
 	// LeaseTime is the lease time of the queues.
 	LeaseTime = 2 * time.Second
-	// RetryLimit is the number of failures before messages are dead-lettered.
+	// RetryLimit is the number of failures before a message becomes a dead letter.
 	RetryLimit = 1
 	// retryDelay is the delay of failed messages in the first of the common queues.
 	retryDelay = 200 * time.Millisecond
-	// mostWait is the longest wait of a pop.
+	// mostWait is the maximum wait of a pop.
 	mostWait = 3 * time.Second
-	// longWait is the longest wait of a pop for a single partition.
+	// longWait is the maximum wait of a pop for a single partition.
 	longWait  = 6 * time.Second
 	mostBatch = 60
-	// overdue is how long after the end of its lease a hanging consumer acknowledges.
+	// overdue is the time from the end of a lease to the late ack of a hanging consumer.
 	overdue = 300 * time.Millisecond
-	// deadLetterPercent is the share of deliveries in which the revived group dead-letters a message that is not
-	// poison.
+	// deadLetterPercent is the percentage of deliveries in which the revived group makes a message a dead letter,
+	// even if the message is not poison.
 	deadLetterPercent = 30
-	// idlePause follows a failed pop, or an empty pop that did not wait.
+	// idlePause is the pause after a failed pop, and after an empty pop that did not wait.
 	idlePause = 100 * time.Millisecond
 )
 
-// habit is what a consumer does with a delivery.
+// habit is one way to handle a delivery.
 type habit struct {
 	weight int
 	name   string
 	do     func(ctx context.Context, c *client, d delivery)
 }
 
-// habits are the choices of a consumer for each delivery. Habits that report anything fail poison.
+// habits are the possible ways to handle a delivery. Each habit that sends acks fails poison messages.
 var habits = []habit{
 	{50, "completes all", func(ctx context.Context, c *client, d delivery) { c.finish(ctx, d, d.verdicts("completed")) }},
 	{8, "slow", func(ctx context.Context, c *client, d delivery) {
 		pause(ctx, c.upTo(50*time.Millisecond, LeaseTime/2))
 		c.finish(ctx, d, d.verdicts("completed"))
 	}},
-	{6, "one ack a message", func(ctx context.Context, c *client, d delivery) {
+	{6, "one ack per message", func(ctx context.Context, c *client, d delivery) {
 		for _, v := range d.verdicts("completed") {
 			c.ack(ctx, d, d.LeaseID, []verdict{v})
 		}
@@ -82,7 +82,7 @@ var habits = []habit{
 	}},
 }
 
-// verdicts returns this status for every message, and a failure for poison.
+// verdicts returns the status for every message, and the status failed for poison messages.
 func (d delivery) verdicts(status string) []verdict {
 	verdicts := make([]verdict, len(d.Messages))
 	for i, m := range d.Messages {
@@ -94,7 +94,7 @@ func (d delivery) verdicts(status string) []verdict {
 	return verdicts
 }
 
-// finalVerdicts completes every message and dead-letters poison at once.
+// finalVerdicts completes every message and makes poison messages dead letters at once.
 func (d delivery) finalVerdicts() []verdict {
 	verdicts := d.verdicts("completed")
 	for i, v := range verdicts {
@@ -105,7 +105,8 @@ func (d delivery) finalVerdicts() []verdict {
 	return verdicts
 }
 
-// untilPoison returns completed verdicts for the messages before the first poison, and the verdicts for the rest.
+// untilPoison returns verdicts that complete the messages before the first poison message, and the remaining
+// verdicts.
 func (d delivery) untilPoison() (before, rest []verdict) {
 	verdicts := d.verdicts("completed")
 	n := 0
@@ -115,7 +116,7 @@ func (d delivery) untilPoison() (before, rest []verdict) {
 	return verdicts[:n], verdicts[n:]
 }
 
-// finish acknowledges, and sometimes repeats an ack of unknown outcome.
+// finish sends acks. It sometimes repeats an ack of unknown outcome.
 func (c *client) finish(ctx context.Context, d delivery, verdicts []verdict) {
 	if len(verdicts) == 0 {
 		return
@@ -125,12 +126,12 @@ func (c *client) finish(ctx context.Context, d delivery, verdicts []verdict) {
 	}
 }
 
-// consume pops for one group until stop ends. Then it finishes the current delivery under ctx.
+// consume pops for one group until stop ends. Then it finishes the current delivery with ctx.
 func (c *client) consume(ctx, stop context.Context, group string) {
 	c.consumeSlowly(ctx, stop, group, 0)
 }
 
-// consumeSlowly is consume with pauses between two deliveries.
+// consumeSlowly is consume with random pauses up to longest between two deliveries.
 func (c *client) consumeSlowly(ctx, stop context.Context, group string, longest time.Duration) {
 	defer c.http.CloseIdleConnections()
 	total := 0
@@ -169,14 +170,14 @@ func (c *client) handle(ctx context.Context, d delivery, total int) {
 	}
 }
 
-// deadLetterOne dead-letters one message and completes the others.
+// deadLetterOne makes one message a dead letter and completes the other messages.
 func (c *client) deadLetterOne(ctx context.Context, d delivery) {
 	verdicts := d.verdicts("completed")
 	verdicts[c.choose.IntN(len(verdicts))].status = "dlq"
 	c.finish(ctx, d, verdicts)
 }
 
-// popRandomly pops with random options. If the wait of the result is 0, the caller pauses after an empty delivery.
+// popRandomly pops with random options. If wait is 0 in an empty result, the caller must pause before the next pop.
 func (c *client) popRandomly(ctx context.Context, group string) delivery {
 	r := popRequest{queue: c.source(), group: group, batch: 1 + c.choose.IntN(mostBatch), partitions: 1}
 	switch {
@@ -196,7 +197,7 @@ func (c *client) popRandomly(ctx context.Context, group string) delivery {
 		r.wait = c.upTo(mostWait, longWait).Round(time.Millisecond)
 	}
 	r.autoAck = group == AutoAckGroup && c.chance(50)
-	if c.chance(8) { // the client disconnects during the wait or the answer
+	if c.chance(8) { // the client disconnects while it waits or receives the answer
 		leaving, cancel := context.WithTimeout(ctx, c.upTo(0, 200*time.Millisecond))
 		defer cancel()
 		ctx = leaving

@@ -8,27 +8,29 @@ import (
 	"github.com/belfry-mq/belfry/test/chaos/history"
 )
 
-// Counts are counters that the history does not contain.
+// Counts has counters of requests that are not in the history.
 type Counts struct {
-	// MalformedRefused were answered with 4xx. MalformedUnanswered and MalformedUnavailable (503) met a fault.
+	// MalformedRefused counts answers with 4xx. MalformedUnanswered and MalformedUnavailable (503) count requests
+	// during a fault.
 	MalformedRefused, MalformedUnanswered, MalformedUnavailable int64
-	// IntrusionsRefused are the requests of intruders that were refused. Those that met a fault count as malformed.
+	// IntrusionsRefused counts refused requests of intruders. Requests without a refusal because of a fault count as
+	// MalformedUnanswered or MalformedUnavailable.
 	IntrusionsRefused int64
 }
 
-// Counts may be called at any time.
+// Counts returns the current counters.
 func (c *Clients) Counts() Counts {
 	return Counts{c.malformedRefused.Load(), c.malformedUnanswered.Load(), c.malformedUnavailable.Load(), c.intrusionsRefused.Load()}
 }
 
-// LastDelivery is the time of the latest delivery, on the clock of the recorder.
+// LastDelivery returns the time of the latest delivery, on the clock of the recorder.
 func (c *Clients) LastDelivery() time.Duration { return time.Duration(c.last.Load()) }
 
 func (c *Clients) noteDelivery() {
 	c.last.Store(int64(c.cfg.Recorder.Now()))
 }
 
-// Complaints returns the answers that no client expects, whatever the faults.
+// Complaints returns the answers that are wrong even during faults.
 func (c *Clients) Complaints() []string {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -39,7 +41,7 @@ func (c *Clients) Complaints() []string {
 	return complaints
 }
 
-// complain keeps the first complaints and counts the others.
+// complain keeps the first mostComplaints complaints and counts the others.
 func (c *Clients) complain(format string, args ...any) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -50,7 +52,7 @@ func (c *Clients) complain(format string, args ...any) {
 	c.complaints = append(c.complaints, fmt.Sprintf(format, args...))
 }
 
-// expect notes the marks of a push without transaction ids.
+// expect records the marks of a push without transaction ids.
 func (c *Clients) expect(operation int64, items []pushItem) {
 	if items[0].TransactionID != "" {
 		return
@@ -64,20 +66,20 @@ func (c *Clients) expect(operation int64, items []pushItem) {
 	c.anonymous[operation] = marks
 }
 
-// learning is the transaction id of a delivered mark, and when the mark was first delivered with it.
+// learning is the transaction id of a delivered mark, and the time of the first delivery with this id.
 type learning struct {
 	id string
 	at time.Duration
 }
 
-// change is a mark with another transaction id than before.
+// change is a mark whose transaction id differs from an earlier delivery.
 type change struct {
 	mark   string
 	before learning
 	now    string
 }
 
-// learn notes the transaction id of a delivered mark.
+// learn records the transaction id of a delivered mark.
 func (c *Clients) learn(mark, transactionID string) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -91,9 +93,10 @@ func (c *Clients) learn(mark, transactionID string) {
 	}
 }
 
-// Resolve sets the transaction ids of unanswered pushes without ids, if their messages were delivered. It is called
-// after the drain. An id that stays empty belongs to a message that was never stored. A mark with two ids is a
-// complaint, unless a promotion may have lost the first: a row of the inbox gets its id when it is stored.
+// Resolve sets the transaction ids of pushes without ids whose answers did not return them, if their messages were
+// delivered. Call it after the drain. If an id stays empty, the message was never stored. A mark with two ids is a
+// complaint, unless a promotion may have lost the first id: the server gives a row of the inbox its id when it stores
+// it.
 func (c *Clients) Resolve(operations []history.Operation) {
 	c.mu.Lock()
 	changed := c.changed

@@ -13,31 +13,34 @@ import (
 	"github.com/belfry-mq/belfry/test/chaos/principals"
 )
 
-// goQueue is for the Go client, pkg/client. It is not in the history: the consumer checks numbers.
+// goQueue is the queue of the Go client, pkg/client. It is not in the history: the consumer checks the numbers in
+// messages.
 const (
 	goQueue      = "chaos.go"
 	goPartitions = 4
 	goWorkers    = 3
-	// goPatience is how long no message may come before the rest counts as lost.
+	// goPatience is the time to wait for the next message. After a longer gap, the remaining messages count as lost.
 	goPatience = 15 * time.Second
-	// goGrace is how long handlers may go on at the end of the run.
+	// goGrace is the time for handlers to finish at the end of the run.
 	goGrace = 2 * time.Second
-	// The pauses of its producer, and the most messages of a push.
+	// shortestGo and longestGo limit the random pauses of the producer. mostGo is the maximum number of messages per
+	// push.
 	shortestGo, longestGo = 5 * time.Millisecond, 40 * time.Millisecond
 	mostGo                = 10
 )
 
-// goRun counts the messages of goQueue. pushed is the number of messages whose push was answered, next the number of the
-// message that must come next, or one more than the highest that came.
+// goRun counts the messages of goQueue in each partition. pushed is the number of messages whose push was answered.
+// next is one more than the highest number that was received.
 type goRun struct {
 	clients *Clients
 	mu      sync.Mutex
 	pushed  [goPartitions]int
 	next    [goPartitions]int
-	came    bool // a message came since the last progressed
+	came    bool // a message was received since the last call of progressed
 }
 
-// workGo pushes and consumes with the Go client until stop ends and every message is handled, or until ctx ends.
+// workGo pushes and consumes with the Go client. It returns after stop has ended and every message is handled, or
+// after ctx has ended.
 func (c *Clients) workGo(ctx, stop context.Context) {
 	transport := &http.Transport{}
 	defer transport.CloseIdleConnections()
@@ -74,7 +77,7 @@ func (c *Clients) workGo(ctx, stop context.Context) {
 	<-ended
 }
 
-// push pushes numbers until stop ends.
+// push pushes consecutive numbers until stop ends.
 func (r *goRun) push(ctx, stop context.Context, c *goclient.Client) {
 	for pause(stop, shortestGo+rand.N(longestGo-shortestGo)) {
 		p := rand.N(goPartitions)
@@ -101,7 +104,8 @@ func (r *goRun) push(ctx, stop context.Context, c *goclient.Client) {
 	}
 }
 
-// handle checks that no message comes too early. Sometimes it fails, panics, or takes longer than the lease.
+// handle checks that no message arrives before its predecessor. Sometimes it fails, panics, or takes longer than the
+// lease.
 func (r *goRun) handle(ctx context.Context, m *goclient.Message[[2]int]) error {
 	p, n := m.Data[0], m.Data[1]
 	r.mu.Lock()
@@ -125,14 +129,14 @@ func (r *goRun) handle(ctx context.Context, m *goclient.Message[[2]int]) error {
 	return ctx.Err()
 }
 
-// complete reports whether every pushed message was handled.
+// complete reports whether every pushed message was received.
 func (r *goRun) complete() bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	return r.next == r.pushed
 }
 
-// progressed reports whether a message came since the last call.
+// progressed reports whether a message was received since the last call.
 func (r *goRun) progressed() bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()

@@ -11,11 +11,12 @@ import (
 	"github.com/jackc/pgx/v5/pgxpool"
 )
 
-// idleQueue is a queue whose partitions become empty and are removed. Completed messages are deleted, and no message
-// becomes a dead letter, because dead letters keep their messages. The workload ages its partitions by days.
+// idleQueue is a queue whose partitions become empty and are removed. Retention deletes completed messages. No
+// message becomes a dead letter, because dead letters keep their messages. The workload makes its partitions two days
+// older.
 const idleQueue = "chaos.idle"
 
-// byNameGroup has a consumer for each partition, which waits for that partition by name.
+// byNameGroup has one consumer per partition. The consumer waits for its partition by name.
 const byNameGroup = "by-name"
 
 var (
@@ -23,21 +24,21 @@ var (
 	idleOptions = map[string]any{"retentionEnabled": true, "completedRetentionSeconds": keptFor, "retryLimit": 1_000_000}
 )
 
-// The pauses of its producer. They leave a partition idle for some seconds.
+// These constants limit the random pauses of the producer. The pauses leave a partition idle for some seconds.
 const (
 	shortestIdle = 200 * time.Millisecond
 	longestIdle  = 1500 * time.Millisecond
 )
 
-// The pauses between two agings, and the percentage of partitions that each aging ages. The others stay empty and young
-// for a while.
+// These constants limit the random pauses between two agings. Each aging makes agedPercent of the partitions older.
+// The other partitions stay empty and young for a while.
 const (
 	shortestAge = 50 * time.Millisecond
 	longestAge  = 300 * time.Millisecond
 	agedPercent = 10
 )
 
-// workIdle starts the clients of the queue whose partitions are removed.
+// workIdle starts the clients of idleQueue.
 func (c *Clients) workIdle(ctx, stop context.Context, all *sync.WaitGroup) {
 	producer := c.client(idleQueue)
 	all.Go(func() { producer.feedIdle(ctx, stop, c.cfg.Database) })
@@ -55,7 +56,7 @@ func (c *Clients) workIdle(ctx, stop context.Context, all *sync.WaitGroup) {
 	all.Go(func() { clock.age(ctx, stop, c.cfg.Database) })
 }
 
-// feedIdle pushes to one or two partitions at a time, sometimes by SQL, every message once.
+// feedIdle pushes to one or two partitions at a time, sometimes by SQL. It pushes every message once.
 func (c *client) feedIdle(ctx, stop context.Context, database *pgxpool.Pool) {
 	defer c.http.CloseIdleConnections()
 	for n := 0; pause(stop, c.upTo(shortestIdle, longestIdle)); n++ {
@@ -76,8 +77,8 @@ func (c *client) feedIdle(ctx, stop context.Context, database *pgxpool.Pool) {
 	}
 }
 
-// The timestamps that decide the removal are moved two days back, in one partition at a time. The product locks several
-// partitions in its own order, so locking more than one could deadlock.
+// ageOne moves the timestamps that decide the removal two days back, in one partition per statement. The server locks
+// several partitions in a fixed order, so a statement that locks more than one partition could deadlock.
 const (
 	youngPartitions = `
 SELECT p.id
@@ -90,8 +91,8 @@ UPDATE belfry.partition
  WHERE id = $1`
 )
 
-// age makes the partitions of the queue look as if two days had passed since the last push. It skips failures while
-// Postgres is unavailable.
+// age makes partitions of the queue look as if the last push was two days ago. It ignores failures, because Postgres
+// may be unavailable.
 func (c *client) age(ctx, stop context.Context, database *pgxpool.Pool) {
 	for pause(stop, c.upTo(shortestAge, longestAge)) {
 		_ = c.ageSome(ctx, database, agedPercent)

@@ -14,13 +14,13 @@ import (
 // target is a delivery that an intruder knows: the ids of a message, and its lease.
 type target struct{ queue, group, partition, message, lease string }
 
-// noteTarget lets intruders know a delivery.
+// noteTarget tells the intruders a delivery.
 func (c *Clients) noteTarget(d delivery) {
 	m := d.Messages[0]
 	c.target.Store(&target{d.queue, groupName(d.group), m.PartitionID, m.TransactionID, d.LeaseID})
 }
 
-// intrusions are requests that would change something if the principal could. Their texts have the mark.
+// intrusions returns requests that would change data if the principal had the right. Their texts contain the mark.
 func (t *target) intrusions() []httpcall.Call {
 	const mark = principals.Mark
 	push := fmt.Sprintf(`{"items":[{"queue":%q,"partition":"p0","transactionId":"%s","payload":"%s"}]}`, t.queue, mark, mark)
@@ -53,8 +53,8 @@ func (t *target) intrusions() []httpcall.Call {
 	}
 }
 
-// intrude sends one request to a server that the principal must not be able to do. It complains unless the answer is a
-// refusal, or says that the message or the lease does not exist. answered is false without an answer.
+// intrude sends one request that the principal must not make. It complains unless the server refuses the request, or
+// answers that the message or the lease does not exist. answered is false if no answer arrived.
 func (c *client) intrude(ctx context.Context, sender *http.Client) (answered bool) {
 	t := c.clients.target.Load()
 	if t == nil {
@@ -82,12 +82,12 @@ func (c *client) intrude(ctx context.Context, sender *http.Client) (answered boo
 	return true
 }
 
-// saysMissing reports whether an answer says that what the request named does not exist.
+// saysMissing reports whether an answer says that the object of the request does not exist.
 func saysMissing(got httpcall.Reply) bool {
 	if got.Status == http.StatusNotFound {
 		return true
 	}
-	body := strings.TrimSuffix(strings.TrimPrefix(string(got.Raw), "["), "]") // of an ack
+	body := strings.TrimSuffix(strings.TrimPrefix(string(got.Raw), "["), "]") // body of an ack
 	var answer struct{ Success *bool }
 	return got.Status == http.StatusOK && json.Unmarshal([]byte(body), &answer) == nil && answer.Success != nil && !*answer.Success
 }

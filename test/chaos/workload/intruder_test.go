@@ -9,7 +9,7 @@ import (
 	"github.com/belfry-mq/belfry/test/chaos/principals"
 )
 
-// Each kind of token has its own refusals. Only a tenant may learn that what it named does not exist.
+// Each kind of token has its own allowed answers. Only a tenant may receive the answer that an object does not exist.
 func TestIntrudersMustBeRefused(t *testing.T) {
 	t.Parallel()
 	type answer struct {
@@ -46,7 +46,7 @@ func TestIntrudersMustBeRefused(t *testing.T) {
 			answerWith(got.status, got.body)(w, r)
 		})
 		intruder := clients.client("malformed")
-		require.True(t, intruder.intrude(t.Context(), http.DefaultClient), "it knows nothing yet")
+		require.True(t, intruder.intrude(t.Context(), http.DefaultClient), "before the first delivery, intrude sends nothing")
 		require.Zero(t, clients.Counts())
 		clients.target.Store(&target{queueName(0), "billing", "a partition", "a message", "a lease"})
 		for range 60 {

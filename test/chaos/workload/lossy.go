@@ -10,19 +10,20 @@ import (
 	"github.com/belfry-mq/belfry/pkg/queue"
 )
 
-// The lossy queues lose messages on purpose. They are separate, so that the promises of the common queues are not
-// weakened. Each has one producer that never repeats a push, and its own consumers.
+// The lossy queues lose messages on purpose. They are separate, so that the rules stay strict for the common queues.
+// Each lossy queue has separate consumers, and one producer that never repeats a push.
 const (
 	deletedQueue  = "chaos.deleted"  // messages are deleted by name
-	retainedQueue = "chaos.retained" // messages are deleted at an age, read or not
-	doneQueue     = "chaos.done"     // messages are deleted some time after every group completed them
-	expiredQueue  = "chaos.expired"  // messages that wait too long become dead letters
-	goneQueue     = "chaos.gone"     // is deleted now and then, and created again by a push
-	waitedQueue   = "chaos.waited"   // messages that wait too long for some group are deleted
-	unreadQueue   = "chaos.unread"   // the same, without consumers
+	retainedQueue = "chaos.retained" // messages of age keptFor are deleted, read or unread
+	doneQueue     = "chaos.done"     // messages of age keptFor are deleted if every group completed them
+	expiredQueue  = "chaos.expired"  // unread messages of age keptFor become dead letters
+	goneQueue     = "chaos.gone"     // the queue is deleted repeatedly; a push creates it again
+	waitedQueue   = "chaos.waited"   // messages of age keptFor are deleted if some group has not read them
+	unreadQueue   = "chaos.unread"   // like waitedQueue, but without consumers
 )
 
-// The number of partitions of a lossy queue, and of the queue whose partitions are removed.
+// lossyPartitions is the number of partitions of each lossy queue, idlePartitions the number of partitions of
+// idleQueue.
 const (
 	lossyPartitions = 2
 	idlePartitions  = 6
@@ -32,14 +33,14 @@ const (
 type lossyQueue struct {
 	queue   string
 	options map[string]any
-	// longestPause is the longest pause of its consumers.
+	// longestPause is the maximum pause of its consumers.
 	longestPause time.Duration
-	// unread: the queue has no consumers.
+	// unread means that the queue has no consumers.
 	unread bool
 }
 
-// keptFor is how long messages are kept, in seconds. It is longer than a request may take, so that no server repeats a
-// push whose message is already deleted.
+// keptFor is the time for which messages are kept, in seconds. It is longer than a request may take, so that no
+// server repeats a push after its message was deleted.
 const keptFor = 3
 
 var lossyQueues = []lossyQueue{
@@ -68,8 +69,9 @@ func (a lossyQueue) groups() []string {
 	return lossyGroups
 }
 
-// Groups that read the common queues and whose cursors are moved. One is sought to random targets. One is deleted and
-// joins again at its next pop. One is sought, and its dead letters are redriven as well.
+// These groups read the common queues, and their cursors are moved. soughtGroup is sought to random targets.
+// brokenGroup is deleted, and its next pop creates it again. revivedGroup is sought, and its dead letters are
+// redriven.
 const (
 	soughtGroup  = "sought"
 	brokenGroup  = "broken"
@@ -84,14 +86,14 @@ func MovedGroups() []string { return slices.Clone(movedGroups) }
 // movedConsumers is the number of consumers of each moved group.
 const movedConsumers = 2
 
-// The pauses of a producer of a lossy queue.
+// These constants limit the random pauses of a producer of a lossy queue.
 const (
 	shortestFeed = 50 * time.Millisecond
 	longestFeed  = 300 * time.Millisecond
-	mostFed      = 6 // items of a push
+	mostFed      = 6 // maximum items per push
 )
 
-// group returns the group as a pop names it.
+// group returns the name of the group in a pop.
 func (r Read) group() string {
 	if r.Group == queue.DefaultGroup {
 		return ""
@@ -132,7 +134,7 @@ func (c *Clients) workLossy(ctx, stop context.Context, all *sync.WaitGroup) {
 	c.workIdle(ctx, stop, all)
 }
 
-// feed pushes to one queue, every message once. In deletedQueue it also deletes some of them.
+// feed pushes to one queue, every message once. In deletedQueue it also deletes some of the messages.
 func (c *client) feed(ctx, stop context.Context, where string) {
 	defer c.http.CloseIdleConnections()
 	var known []known
@@ -157,10 +159,11 @@ func (c *client) feed(ctx, stop context.Context, where string) {
 	}
 }
 
-// known is a message that can be named.
+// known is a message that a deletion can name.
 type known struct{ partition, partitionID, transactionID string }
 
-// mostKnown is how many messages back a deletion goes: some are not delivered yet, some are leased, most are completed.
+// mostKnown is the number of recent messages from which deletions choose. Some of these messages are not delivered
+// yet, some are leased, and most are completed.
 const mostKnown = 60
 
 func remember(before []known, items []pushItem, result []pushed) []known {

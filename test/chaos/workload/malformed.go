@@ -7,10 +7,11 @@ import (
 	"time"
 )
 
-// unansweredPause follows an unanswered malformed request, because a stopped server refuses connections at once.
+// unansweredPause is the pause after a malformed request without an answer. A stopped server refuses connections
+// immediately, so without the pause the client would loop fast.
 const unansweredPause = 10 * time.Millisecond
 
-// malformed are requests that must always be refused.
+// malformed has requests that a server must always refuse.
 var malformed = []struct{ target, body string }{
 	{"/api/v1/push", ""},
 	{"/api/v1/push", "{"},
@@ -29,8 +30,8 @@ var malformed = []struct{ target, body string }{
 	{"/api/v1/lease/not-a-lease/extend", `{}`},
 }
 
-// sendMalformed sends malformed bodies and the requests of intruders to one server, each right after the previous
-// answer, until stop ends. Every answer must be a refusal. During a fault that may be 503.
+// sendMalformed sends malformed bodies and the requests of intruders to one server until stop ends. It sends each
+// request right after the previous answer. Every answer must be a refusal, or 503 during a fault.
 func (c *client) sendMalformed(ctx, stop context.Context) {
 	defer c.http.CloseIdleConnections()
 	foreign := &http.Client{Transport: &http.Transport{}}

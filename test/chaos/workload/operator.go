@@ -9,13 +9,14 @@ import (
 	"github.com/belfry-mq/belfry/test/chaos/history"
 )
 
-// The pauses of an operator between two seeks, and between two deletions of a queue or a group.
+// These constants limit the random pauses of an operator between two seeks, and between two deletions of a queue or
+// group.
 const (
 	shortestSeek   = 100 * time.Millisecond
 	longestSeek    = 900 * time.Millisecond
 	shortestDelete = time.Second
 	longestDelete  = 4 * time.Second
-	// farthest is how far back a seek to an instant goes.
+	// farthest is the maximum distance of a seek to a time, before now.
 	farthest = 5 * time.Second
 )
 
@@ -35,8 +36,8 @@ func (c *client) deleteMessage(ctx context.Context, where string, m known) {
 	c.recorder.End(o)
 }
 
-// seekAround moves a group in one queue or partition at a time. For the revived group it redrives dead letters there,
-// mostly after the seek, sometimes instead of it.
+// seekAround moves a group in one queue or partition at a time. For the revived group it also redrives dead letters
+// there, usually after the seek, sometimes without a seek.
 func (c *client) seekAround(ctx, stop context.Context, group string) {
 	defer c.http.CloseIdleConnections()
 	for pause(stop, c.upTo(shortestSeek, longestSeek)) {

@@ -10,8 +10,8 @@ import (
 	"github.com/belfry-mq/belfry/test/chaos/history"
 )
 
-// A transaction of acks is one operation per lease, all with the same outcome.
-func TestATransactionOfAcksHasOneOutcome(t *testing.T) {
+// A transaction of acks is recorded as one operation per lease. All of them have the same outcome.
+func TestTransactionOfAcksHasOneOutcome(t *testing.T) {
 	t.Parallel()
 	held := func(lease string, ids ...string) delivery {
 		d := delivery{popRequest: popRequest{queue: "q"}, LeaseID: lease}
@@ -43,8 +43,9 @@ func TestATransactionOfAcksHasOneOutcome(t *testing.T) {
 	}
 }
 
-// An applied transaction is not refused when it is sent again, unless its messages may be deleted.
-func TestAnAppliedTransactionIsNotRefusedWhenSentAgain(t *testing.T) {
+// A server must not refuse a repetition of an applied transaction. An exception is a queue whose messages may be
+// deleted.
+func TestRefusedRepetitionOfAnAppliedTransactionIsAComplaint(t *testing.T) {
 	t.Parallel()
 	const gone, other = "ACK operation failed: Message not found", "ACK operation failed: the lease is over"
 	for _, c := range []struct {
@@ -60,7 +61,7 @@ func TestAnAppliedTransactionIsNotRefusedWhenSentAgain(t *testing.T) {
 			}
 		})
 		one := clients.client("one")
-		for sent%2 == 1 || sent == 0 { // sends again by chance
+		for sent%2 == 1 || sent == 0 { // transact repeats the request by chance
 			sent = 0
 			one.transact(t.Context(), transaction{name: "t", of: delivery{popRequest: popRequest{queue: c.queue}}, items: []pushItem{{Queue: "q"}}})
 		}

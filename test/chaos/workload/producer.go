@@ -9,30 +9,30 @@ import (
 	"github.com/belfry-mq/belfry/test/chaos/history"
 )
 
-// The behaviour of producers, in percent of their pushes.
+// These constants are percentages of the pushes of a producer.
 const (
-	withoutIDs = 15 // no transaction ids, so never repeated
+	withoutIDs = 15 // without transaction ids, so never repeated
 	needless   = 5  // repeated although the outcome is known
-	delayed    = 3  // some of its messages have a delay
-	poisoned   = 1  // of messages: no consumer can process the message
-	// mostRepeats is how often a push of unknown outcome is repeated at most.
+	delayed    = 3  // with a delay for some of its messages
+	poisoned   = 1  // percentage of messages that no consumer can process
+	// mostRepeats is the maximum number of repetitions of a push of unknown outcome.
 	mostRepeats = 5
 	mostItems   = 10
 )
 
-// The pauses between two pushes of a producer.
+// These constants limit the random pauses between two pushes of a producer.
 const (
 	shortestPush = 10 * time.Millisecond
 	longestPush  = 150 * time.Millisecond
 )
 
-// The delays of delayed messages. The messages after a delayed one wait as long.
+// These constants limit the delays of delayed messages. A delayed message also delays the messages after it.
 const (
 	shortestDelay = 100 * time.Millisecond
 	longestDelay  = 1500 * time.Millisecond
 )
 
-// produce pushes until stop ends. Then it finishes the open push under ctx.
+// produce pushes until stop ends. Then it finishes the open push with ctx.
 func (c *client) produce(ctx, stop context.Context) {
 	defer c.http.CloseIdleConnections()
 	for n := 0; pause(stop, c.upTo(shortestPush, longestPush)); n++ {

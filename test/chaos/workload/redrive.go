@@ -8,7 +8,7 @@ import (
 	"github.com/belfry-mq/belfry/test/chaos/history"
 )
 
-// The pauses between two redrives of an operator.
+// These constants limit the random pauses between two redrives of an operator.
 const (
 	shortestRedrive = 200 * time.Millisecond
 	longestRedrive  = 1200 * time.Millisecond
@@ -26,8 +26,8 @@ func (c *client) redriveRandomly(ctx, stop context.Context) {
 	}
 }
 
-// redrive redrives all dead letters of a queue and group, or of one partition, and records the operation. If the call
-// ended before all were redriven, the outcome is unknown.
+// redrive redrives all dead letters of a queue and group, or of one partition, and records the operation. If the
+// answer says that some dead letters remain, the outcome is unknown.
 func (c *client) redrive(ctx context.Context, queue, group, partition string) history.Operation {
 	body := map[string]any{"queue": queue, "consumerGroup": groupName(group), "all": true}
 	if partition != "" {

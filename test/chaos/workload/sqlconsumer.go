@@ -14,39 +14,40 @@ import (
 	"github.com/belfry-mq/belfry/test/chaos/history"
 )
 
-// The behaviour of consumers by SQL, in percent of their deliveries.
+// These constants are percentages of the deliveries of consumers by SQL.
 const (
-	apart   = 40 // acknowledged in another transaction than popped
-	undone  = 10 // rolled back
+	apart   = 40 // the ack is in another transaction than the pop
+	undone  = 10 // the transaction is rolled back
 	dropped = 3  // the connection is closed
-	late    = 5  // acknowledged after the lease ended
+	late    = 5  // the ack comes after the end of the lease
 )
 
 const (
-	// awaitGroup has only consumers in SQL, which always wait for a wake.
+	// awaitGroup has only consumers in SQL. They wait for a wake after each empty pop.
 	awaitGroup     = "told"
 	awaitGroupSize = 3
-	// asking is how often, in percent of empty pops, other consumers wait for a wake. The rest pop again soon.
+	// asking is the percentage of empty pops after which consumers of other groups wait for a wake. Otherwise they
+	// soon pop again.
 	asking = 50
-	// askPatience is how long a consumer waits for the wake. It is longer than the checker allows.
+	// askPatience is the maximum wait of a consumer for the wake. It is longer than the checker allows.
 	askPatience = 3 * time.Second
 )
 
 // leaseLost is the SQLSTATE of an ack whose lease has ended.
 const leaseLost = "BF010"
 
-// sqlBatch is the largest batch of a pop by SQL.
+// sqlBatch is the maximum batch of a pop by SQL.
 const sqlBatch = 20
 
 // consumeSQL pops and acknowledges by SQL for a group until stop ends.
 func (c *client) consumeSQL(ctx, stop context.Context, database *pgxpool.Pool, group string) {
 	for pause(stop, c.upTo(0, idlePause)) {
-		// The history contains the failures: pops without an outcome, refused acks.
+		// The history records failures as pops of unknown outcome and refused acks, so the error is ignored.
 		_ = c.workSQL(ctx, stop, database, group)
 	}
 }
 
-// workSQL pops once and handles the delivery, or waits for a wake.
+// workSQL pops once. Then it handles the delivery, or waits for a wake.
 func (c *client) workSQL(ctx, stop context.Context, database *pgxpool.Pool, group string) error {
 	ctx, cancel := context.WithTimeout(ctx, callTimeout+LeaseTime)
 	defer cancel()
@@ -54,7 +55,7 @@ func (c *client) workSQL(ctx, stop context.Context, database *pgxpool.Pool, grou
 	if err != nil {
 		return err
 	}
-	defer conn.Release() // and closed if its transaction is open
+	defer conn.Release() // also closes the connection if its transaction is open
 	tx, err := conn.Begin(ctx)
 	if err != nil {
 		return err
@@ -71,7 +72,7 @@ func (c *client) workSQL(ctx, stop context.Context, database *pgxpool.Pool, grou
 	case !c.chance(apart):
 		err := c.ackSQL(ctx, tx, d)
 		if leaseEnded(err) && time.Since(began) < LeaseTime {
-			c.clients.complain("%s: a lease that its own transaction holds was over after %s: %v", c.name, time.Since(began), err)
+			c.clients.complain("%s: a lease ended after %s although its own transaction held the cursor: %v", c.name, time.Since(began), err)
 		}
 		return err
 	}
@@ -87,8 +88,8 @@ func (c *client) workSQL(ctx, stop context.Context, database *pgxpool.Pool, grou
 	return c.ackSQL(ctx, tx, d)
 }
 
-// awaitSQL asks for a wake after an empty pop, waits for it, and records the wait. It closes the connection, which
-// listens for the wake.
+// awaitSQL requests a wake after an empty pop, waits for the wake, and records the wait. It closes the connection,
+// because the connection listens for the wake.
 func (c *client) awaitSQL(ctx, stop context.Context, conn *pgx.Conn, tx pgx.Tx, d delivery) error {
 	var partition *string
 	if d.partition != "" {
@@ -112,7 +113,7 @@ func (c *client) awaitSQL(ctx, stop context.Context, conn *pgx.Conn, tx pgx.Tx, 
 	case err == nil:
 		o.Outcome = history.Done
 	case patience.Err() != nil:
-		err = nil // it pops again without the wake
+		err = nil // the consumer pops again without the wake
 	default:
 		o.Error = err.Error()
 	}
@@ -125,8 +126,8 @@ func leaseEnded(err error) bool {
 	return errors.As(err, &refused) && refused.Code == leaseLost
 }
 
-// popSQL pops in a transaction and records the pop, whatever happens to the transaction. If it is rolled back, the
-// messages are ready again.
+// popSQL pops in a transaction and records the pop, even if the transaction is rolled back later. A rollback makes
+// the messages ready again.
 func (c *client) popSQL(ctx context.Context, tx pgx.Tx, group string) (delivery, error) {
 	d := delivery{popRequest: popRequest{queue: c.queue(), group: group, batch: 1 + c.choose.IntN(sqlBatch), partitions: 1}}
 	var partition *string
@@ -165,7 +166,7 @@ func (c *client) popSQL(ctx context.Context, tx pgx.Tx, group string) (delivery,
 	return d, nil
 }
 
-// ackSQL completes the messages before the first poison and fails that one. It ends the transaction.
+// ackSQL completes the messages before the first poison message and fails this message. It ends the transaction.
 func (c *client) ackSQL(ctx context.Context, tx pgx.Tx, d delivery) error {
 	o := history.Operation{Client: c.name, Kind: history.Ack, Queue: d.queue, Group: groupName(d.group), LeaseID: d.LeaseID}
 	completed, failed := o, o
@@ -193,7 +194,7 @@ func (c *client) ackSQL(ctx context.Context, tx pgx.Tx, d delivery) error {
 		_, err = tx.Exec(ctx, `SELECT belfry.ack($1::text::uuid, ARRAY[$2::text::uuid], 'failed', 'it did not work')`,
 			d.LeaseID, failed.Items[0].MessageID)
 	}
-	outcome := history.Refused // until a COMMIT is sent
+	outcome := history.Refused // until COMMIT is sent
 	if err != nil {
 		c.judgeSQL(err)
 		_ = tx.Rollback(ctx)
@@ -209,9 +210,9 @@ func (c *client) ackSQL(ctx context.Context, tx pgx.Tx, d delivery) error {
 				completed.Items[i].Accepted = true
 			}
 		} else {
-			completed.Outcome = history.Unknown // another client acknowledged some
+			completed.Outcome = history.Unknown // another client acknowledged some of the messages
 		}
-		failed.Outcome = history.Unknown // the answer does not say whether that was the last attempt
+		failed.Outcome = history.Unknown // the answer does not say whether this was the last attempt
 	}
 	if err != nil {
 		completed.Error, failed.Error = err.Error(), err.Error()
@@ -221,7 +222,7 @@ func (c *client) ackSQL(ctx context.Context, tx pgx.Tx, d delivery) error {
 	return err
 }
 
-// judgeSQL complains about errors that no fault explains.
+// judgeSQL complains about errors that no fault can cause.
 func (c *client) judgeSQL(err error) {
 	var refused *pgconn.PgError
 	if !errors.As(err, &refused) {

@@ -12,14 +12,14 @@ import (
 	"github.com/belfry-mq/belfry/test/chaos/history"
 )
 
-// The behaviour of producers by SQL, in percent of their transactions.
+// These constants are percentages of the transactions of producers by SQL.
 const (
 	rolledBack = 10
 	leftOpen   = 5
-	silent     = 10 // without a notification
+	silent     = 10 // pushes without a notification
 )
 
-// longestOpen is the longest time that a transaction stays open.
+// longestOpen is the maximum time that a transaction stays open.
 const longestOpen = 2 * time.Second
 
 // produceSQL pushes by SQL until stop ends. It repeats transactions of unknown outcome.
@@ -54,14 +54,14 @@ func (c *client) pushSQL(ctx context.Context, database *pgxpool.Pool, items []pu
 	return o
 }
 
-// inTransaction runs write in a transaction, which it sometimes rolls back. It records the outcome in o, ends o and returns
-// the error.
+// inTransaction runs write in a transaction. It sometimes rolls the transaction back. It sets the outcome of o, ends
+// o, and returns the error.
 func (c *client) inTransaction(ctx context.Context, database *pgxpool.Pool, o history.Operation, write func(pgx.Tx) error) (history.Operation, error) {
-	o.Outcome = history.Refused // until a COMMIT is sent
+	o.Outcome = history.Refused // until COMMIT is sent
 	tx, err := database.Begin(ctx)
 	if err == nil {
 		if err = write(tx); err != nil || c.chance(rolledBack) {
-			_ = tx.Rollback(ctx) // the transaction cannot commit any more, even if the rollback fails
+			_ = tx.Rollback(ctx) // even if the rollback fails, the transaction cannot commit
 		} else if err = tx.Commit(ctx); err != nil {
 			o.Outcome = history.Unknown
 		} else {
@@ -74,7 +74,7 @@ func (c *client) inTransaction(ctx context.Context, database *pgxpool.Pool, o hi
 	return c.recorder.End(o), err
 }
 
-// insert pushes items in one of the possible ways.
+// insert pushes items in one of several ways.
 func (c *client) insert(ctx context.Context, tx pgx.Tx, items []pushItem) error {
 	if c.chance(silent) {
 		if _, err := tx.Exec(ctx, "SET LOCAL belfry.notify = off"); err != nil {
@@ -115,7 +115,7 @@ func (c *client) insertMany(ctx context.Context, tx pgx.Tx, items []pushItem) er
 	return err
 }
 
-// undo pushes a message and rolls back to a savepoint.
+// undo pushes a message and rolls back to a savepoint, so that the message is not stored.
 func (c *client) undo(ctx context.Context, tx pgx.Tx, item pushItem) error {
 	inner, err := tx.Begin(ctx)
 	if err != nil {

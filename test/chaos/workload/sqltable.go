@@ -11,7 +11,8 @@ import (
 	"github.com/belfry-mq/belfry/test/chaos/history"
 )
 
-// A table of the workload, attached to the first queue. It is strict, so that every committed row is pushed.
+// sqlTable is a table that is attached to the first queue. The attachment is strict, so every committed row is
+// pushed.
 const sqlTable = `
 CREATE SCHEMA IF NOT EXISTS chaos;
 CREATE TABLE chaos.task (
@@ -26,7 +27,7 @@ const sqlAttachTable = `SELECT belfry.attach('chaos.task', $1, events => '{inser
 // attachTable creates the table and attaches it.
 func attachTable(ctx context.Context, database *pgxpool.Pool) error {
 	if _, err := database.Exec(ctx, sqlTable); err != nil {
-		return fmt.Errorf("making the attached table: %w", err)
+		return fmt.Errorf("creating the attached table: %w", err)
 	}
 	if _, err := database.Exec(ctx, sqlAttachTable, queueName(0)); err != nil {
 		return fmt.Errorf("attaching a table: %w", err)
@@ -34,7 +35,7 @@ func attachTable(ctx context.Context, database *pgxpool.Pool) error {
 	return nil
 }
 
-// UnmarshalJSON reads a payload of the workload, or the row in a payload of the attached table.
+// UnmarshalJSON reads a payload of the workload. A payload of the attached table has the data in the member row.
 func (p *payload) UnmarshalJSON(text []byte) error {
 	type plain payload
 	var read struct {
@@ -51,8 +52,8 @@ func (p *payload) UnmarshalJSON(text []byte) error {
 	return nil
 }
 
-// produceRows pushes by inserting into the attached table until stop ends. The messages have no transaction ids from
-// the client, so it never repeats a push.
+// produceRows pushes by inserting rows into the attached table until stop ends. The client gives the messages no
+// transaction ids, so it never repeats a push.
 func (c *client) produceRows(ctx, stop context.Context, database *pgxpool.Pool) {
 	for n := 0; pause(stop, c.upTo(shortestPush, longestPush)); n++ {
 		items := make([]pushItem, 1+c.choose.IntN(mostItems))
@@ -65,7 +66,7 @@ func (c *client) produceRows(ctx, stop context.Context, database *pgxpool.Pool) 
 	}
 }
 
-// writeRows inserts items as rows in one transaction, in one statement or one statement each, and records a push.
+// writeRows inserts items as rows in one transaction, with one statement or one statement per row. It records a push.
 func (c *client) writeRows(ctx context.Context, database *pgxpool.Pool, items []pushItem) history.Operation {
 	ctx, cancel := context.WithTimeout(ctx, callTimeout+longestOpen)
 	defer cancel()

@@ -12,8 +12,8 @@ import (
 	"github.com/jackc/pgx/v5/pgxpool"
 )
 
-// sumsQueue is the source of a query that sums the messages of windows, and sumsSink gets the sums of complete windows.
-// They are not in the history: Sums compares the tables.
+// sumsQueue is the source of a streams query that sums the messages of windows. sumsSink receives the sums of
+// complete windows. Both are not in the history: Sums compares the tables.
 const (
 	sumsQueue = "chaos.sums"
 	sumsSink  = "chaos.sums.out"
@@ -22,16 +22,18 @@ const (
 const (
 	sumsPartitions = 4
 	sumsWorkers    = 2
-	// sumsWindow is the number of messages of a window.
+	// sumsWindow is the number of messages per window.
 	sumsWindow = 20
-	// The pauses of its producer, and the most messages of a push.
+	// shortestSum and longestSum limit the random pauses of the producer. mostSummed is the maximum number of
+	// messages per push.
 	shortestSum, longestSum = 10 * time.Millisecond, 60 * time.Millisecond
 	mostSummed              = 10
 	// mostSumWait is the wait of a pop.
 	mostSumWait = time.Second
 )
 
-// windowSum is a message of the source, the state of a window, and a message of the sink.
+// windowSum is the payload of a message of the source, the state of a window, and the payload of a message of the
+// sink.
 type windowSum struct {
 	Partition string `json:"partition"`
 	Window    int    `json:"window"`
@@ -48,7 +50,7 @@ func (c *Clients) workSums(ctx, stop context.Context, all *sync.WaitGroup) {
 	}
 }
 
-// feedSums pushes numbers. It repeats a push until its outcome is known.
+// feedSums pushes numbers. It repeats a push until the push succeeds.
 func (c *client) feedSums(ctx, stop context.Context) {
 	defer c.http.CloseIdleConnections()
 	var pushed [sumsPartitions]int
@@ -70,7 +72,7 @@ func (c *client) feedSums(ctx, stop context.Context) {
 	}
 }
 
-// sum pops messages and sends their cycles until stop ends. Some deliveries it forgets, and some cycles are late.
+// sum pops messages and sends their cycles until stop ends. It forgets some deliveries, and sends some cycles late.
 func (c *client) sum(ctx, stop context.Context) {
 	defer c.http.CloseIdleConnections()
 	var query struct {
@@ -98,7 +100,7 @@ func (c *client) sum(ctx, stop context.Context) {
 		}
 		for id, messages := range found {
 			if c.cycle(ctx, query.ID, id, messages) && late {
-				c.clients.complain("%s: a cycle was applied after the end of its lease", c.name)
+				c.clients.complain("%s: a cycle was applied although its lease had ended", c.name)
 			}
 		}
 	}
@@ -112,7 +114,7 @@ type summed struct {
 	Data          windowSum `json:"data"`
 }
 
-// popSums pops messages of the source, and returns them by partition.
+// popSums pops messages of the source, and returns them grouped by partition.
 func (c *client) popSums(ctx context.Context, group string) map[string][]summed {
 	target := fmt.Sprintf("/api/v1/pop/queue/%s?consumerGroup=%s&batch=15&partitions=2&wait=true&timeout=%d", sumsQueue, group, mostSumWait.Milliseconds())
 	got := c.send(ctx, http.MethodGet, target, "", mostSumWait)
@@ -129,14 +131,14 @@ func (c *client) popSums(ctx context.Context, group string) map[string][]summed 
 	return found
 }
 
-// call sends a POST and decodes the body of a 200. It returns whether it had one.
+// call sends a POST and decodes the body of a 200. It returns false for any other status or an invalid body.
 func (c *client) call(ctx context.Context, path, body string, into any) bool {
 	got := c.send(ctx, http.MethodPost, path, body, 0)
 	return got.Status == http.StatusOK && json.Unmarshal(got.Raw, into) == nil
 }
 
-// cycle adds messages to the sums of their windows, and pushes the complete windows. It returns whether that was applied.
-// It sometimes sends the cycle again.
+// cycle adds messages to the sums of their windows, and pushes the complete windows. It reports whether the server
+// applied the cycle. It sometimes sends the cycle twice.
 func (c *client) cycle(ctx context.Context, query, partition string, messages []summed) bool {
 	var state struct {
 		Rows []struct {
@@ -183,8 +185,9 @@ func (c *client) cycle(ctx context.Context, query, partition string, messages []
 	return applied
 }
 
-// wrongSums compares, per window, the sum of the acknowledged messages with the sums in the sink and in the state. It
-// returns the windows that differ. One statement sees one instant, and a cycle is one transaction.
+// wrongSums compares, per window, the sum of the acknowledged messages with the sum in the sink or in the state. It
+// returns the windows that differ. One statement reads one snapshot and a cycle is one transaction, so the sums must
+// be equal at any time.
 const wrongSums = `
 WITH queues AS (
     SELECT q.id, q.name FROM belfry.queue q WHERE q.name IN ($1, $2) AND q.deleted_at IS NULL

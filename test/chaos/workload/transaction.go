@@ -9,10 +9,10 @@ import (
 	"github.com/belfry-mq/belfry/test/chaos/history"
 )
 
-// mostSuccessors is the largest number of pushes of a transaction.
+// mostSuccessors is the maximum number of pushes in a transaction.
 const mostSuccessors = 3
 
-// ackOperation is an ack in a transaction. Its lease is named here or only among the required leases.
+// ackOperation is an ack in a transaction. LeaseID may be empty, because the required leases also contain the lease.
 type ackOperation struct {
 	Type          string `json:"type"`
 	TransactionID string `json:"transactionId"`
@@ -28,14 +28,14 @@ type transaction struct {
 	of       delivery
 	verdicts []verdict
 	items    []pushItem
-	body     string // of the request
+	body     string // body of the request
 }
 
-// handOn completes the first messages of a delivery and pushes others to some queue, in one transaction. It stops
-// before poison, and acknowledges the rest separately.
+// handOn completes the first messages of a delivery and pushes new messages to a queue, in one transaction. It stops
+// before the first poison message, and acknowledges the remaining messages separately.
 func (c *client) handOn(ctx context.Context, d delivery) {
 	before, rest := d.untilPoison()
-	if c.chance(15) { // too late: it must be refused
+	if c.chance(15) { // after the end of the lease, the server must refuse the transaction
 		pause(ctx, LeaseTime+overdue)
 	}
 	if len(before) > 0 {
@@ -52,8 +52,8 @@ func (c *client) handOn(ctx context.Context, d delivery) {
 	c.finish(ctx, d, rest)
 }
 
-// transact sends a transaction. It repeats the transaction while the outcome is unknown, and sometimes although it is
-// known.
+// transact sends a transaction. It repeats the transaction while the outcome is unknown, and sometimes after a known
+// success.
 func (c *client) transact(ctx context.Context, t transaction) {
 	operations := []any{map[string]any{"type": "push", "items": t.items}}
 	named := c.chance(50)
@@ -75,18 +75,18 @@ func (c *client) transact(ctx context.Context, t transaction) {
 	if result.Outcome == history.Done && c.chance(needless) {
 		result = c.transactOnce(ctx, t)
 		if result.Outcome == history.Refused && !mayRefuseRepeat(t, result.Error) {
-			c.clients.complain("%s: transaction %s was applied, and refused when it was sent again", c.name, t.name)
+			c.clients.complain("%s: transaction %s was applied, but its repetition was refused", c.name, t.name)
 		}
 	}
 }
 
-// mayRefuseRepeat reports whether the error may answer an applied transaction that is sent again: a 503 does not consider
-// it, and the messages of a lossy queue may be deleted by then.
+// mayRefuseRepeat reports whether the server may answer the repetition of an applied transaction with this error. A
+// 503 is allowed, and for a lossy queue the answer that a message does not exist.
 func mayRefuseRepeat(t transaction, err string) bool {
 	return strings.HasPrefix(err, "503 ") || isLossy(t.of.queue) && strings.HasSuffix(err, "Message not found")
 }
 
-// transactOnce sends a transaction, records its two parts and returns the push.
+// transactOnce sends a transaction, records its push and its acks, and returns the push.
 func (c *client) transactOnce(ctx context.Context, t transaction) history.Operation {
 	push := history.Operation{Client: c.name, Kind: history.Push, Queue: t.items[0].Queue, LeaseID: t.of.LeaseID, Transaction: t.name}
 	ack := history.Operation{
@@ -115,7 +115,7 @@ func (c *client) transactOnce(ctx context.Context, t transaction) history.Operat
 	case !result.Success:
 		push.Outcome, push.Error = history.Refused, result.Error
 	case len(result.Results) != len(t.items)+len(t.verdicts):
-		c.clients.complain("%s: a transaction of %d operations, %d answered", c.name, len(t.items)+len(t.verdicts), len(result.Results))
+		c.clients.complain("%s: a transaction with %d operations got %d results", c.name, len(t.items)+len(t.verdicts), len(result.Results))
 		push.Outcome = history.Unknown
 	default:
 		for i := range push.Items {

@@ -10,11 +10,12 @@ import (
 	"github.com/belfry-mq/belfry/test/chaos/principals"
 )
 
-// unreadGroups are the groups without autoAck.
+// unreadGroups are the groups that do not use autoAck.
 var unreadGroups = groups[:3]
 
-// PopUnread pops from a common queue on conn and reads one byte of the answer: then the claim is over. The history has
-// a pop of unknown outcome, because its lease runs out. The caller leaves conn open for a while and closes it.
+// PopUnread pops from a common queue on conn and reads one byte of the answer, so that the claim has ended. The
+// history has a pop of unknown outcome, because no client acknowledges the messages. The caller leaves conn open for
+// a while and then closes it.
 func (c *Clients) PopUnread(conn net.Conn, choose *rand.Rand) {
 	name, group := queueName(choose.IntN(c.cfg.Queues)), unreadGroups[choose.IntN(len(unreadGroups))]
 	target := fmt.Sprintf("/api/v1/pop/queue/%s?batch=%d&partitions=%d", name, 1+choose.IntN(mostBatch), 1+choose.IntN(c.cfg.Partitions))

@@ -15,7 +15,7 @@ import (
 type payload struct {
 	// Mark is unique to the message, even without a transaction id.
 	Mark string `json:"mark"`
-	// Poison: no consumer can ever process the message.
+	// Poison means that no consumer can ever process the message.
 	Poison bool `json:"poison,omitempty"`
 }
 
@@ -47,7 +47,7 @@ func (c *client) push(ctx context.Context, items []pushItem) history.Operation {
 	return o
 }
 
-// pushTo is push that also returns the answer.
+// pushTo is push with the answer as an additional result.
 func (c *client) pushTo(ctx context.Context, items []pushItem) (history.Operation, []pushed) {
 	o := history.Operation{Client: c.name, Kind: history.Push, Queue: items[0].Queue}
 	for _, item := range items {
@@ -59,7 +59,7 @@ func (c *client) pushTo(ctx context.Context, items []pushItem) (history.Operatio
 	var result []pushed
 	c.readAnswer(&o, got, &result)
 	if o.Outcome == history.Done && len(result) != len(items) {
-		c.clients.complain("%s: %d items pushed, %d answered", c.name, len(items), len(result))
+		c.clients.complain("%s: a push of %d items got %d results", c.name, len(items), len(result))
 		o.Outcome = history.Unknown
 	}
 	if o.Outcome == history.Done {
@@ -77,7 +77,7 @@ func (c *client) pushTo(ctx context.Context, items []pushItem) (history.Operatio
 	return c.recorder.End(o), result
 }
 
-// popRequest is how to pop. An empty partition means any.
+// popRequest has the parameters of a pop. An empty partition means any partition.
 type popRequest struct {
 	queue, partition, group string
 	batch, partitions       int
@@ -100,7 +100,7 @@ type delivery struct {
 	Messages []message `json:"messages"`
 }
 
-// pop pops and records the operation. The end of ctx aborts it.
+// pop pops and records the operation. The end of ctx cancels the request.
 func (c *client) pop(ctx context.Context, r popRequest) (delivery, history.Operation) {
 	query := url.Values{
 		"batch": {strconv.Itoa(r.batch)}, "partitions": {strconv.Itoa(r.partitions)},
@@ -129,7 +129,7 @@ func (c *client) pop(ctx context.Context, r popRequest) (delivery, history.Opera
 		d.Messages = nil
 	}
 	if len(d.Messages) > r.batch {
-		c.clients.complain("%s: a pop of %d returned %d messages", c.name, r.batch, len(d.Messages))
+		c.clients.complain("%s: a pop with batch %d returned %d messages", c.name, r.batch, len(d.Messages))
 	}
 	o.LeaseID = d.LeaseID
 	for _, m := range d.Messages {
@@ -163,8 +163,8 @@ type acked struct {
 	DeadLettered bool `json:"dlq"`
 }
 
-// ack reports verdicts of one delivery under a lease in one call, and records the ack. A single verdict may use the
-// endpoint for single acks.
+// ack sends verdicts for one delivery under a lease in one request, and records the ack. For a single verdict it may
+// use the endpoint for single acks.
 func (c *client) ack(ctx context.Context, d delivery, lease string, verdicts []verdict) history.Operation {
 	o := history.Operation{Client: c.name, Kind: history.Ack, Queue: d.queue, Group: groupName(d.group), LeaseID: lease}
 	var items []ackItem
@@ -188,7 +188,7 @@ func (c *client) ack(ctx context.Context, d delivery, lease string, verdicts []v
 	var result []acked
 	c.readAnswer(&o, got, &result)
 	if o.Outcome == history.Done && len(result) != len(items) {
-		c.clients.complain("%s: %d acks sent, %d answered", c.name, len(items), len(result))
+		c.clients.complain("%s: %d acks got %d results", c.name, len(items), len(result))
 		o.Outcome = history.Unknown
 	}
 	if o.Outcome == history.Done {

@@ -18,7 +18,7 @@ import (
 
 func TestMain(m *testing.M) { pgtest.Main(m) }
 
-// clientsOn returns clients whose server is a function.
+// clientsOn returns clients that use a server with the handler serve.
 func clientsOn(t *testing.T, serve http.HandlerFunc) (*Clients, *history.Recorder) {
 	t.Helper()
 	server := httptest.NewServer(serve)
@@ -32,7 +32,7 @@ func clientsOn(t *testing.T, serve http.HandlerFunc) (*Clients, *history.Recorde
 func answerWith(status int, body string) http.HandlerFunc {
 	return func(w http.ResponseWriter, _ *http.Request) {
 		w.WriteHeader(status)
-		_, _ = w.Write([]byte(body)) // a disconnected client is part of the test
+		_, _ = w.Write([]byte(body)) // the client may have disconnected
 	}
 }
 
@@ -89,12 +89,12 @@ func TestAbortedRequestsAreUnknown(t *testing.T) {
 	require.Equal(t, history.Unknown, recorder.Operations()[0].Outcome)
 }
 
-// TestUnknownPushesAreRepeatedUnchanged has a server that leaves the outcome of every push open.
+// In this test the server leaves the outcome of every push open.
 func TestUnknownPushesAreRepeatedUnchanged(t *testing.T) {
 	t.Parallel()
 	const enough = 20
 	var mu sync.Mutex
-	var bodies []string // of pushes with ids
+	var bodies []string // bodies of pushes with ids
 	stop, end := context.WithCancel(t.Context())
 	defer end()
 	clients, _ := clientsOn(t, func(w http.ResponseWriter, r *http.Request) {
@@ -118,7 +118,7 @@ func TestUnknownPushesAreRepeatedUnchanged(t *testing.T) {
 	for _, again := range bodies[:1+mostRepeats] {
 		require.Equal(t, bodies[0], again)
 	}
-	require.Greater(t, len(distinct), 1, "after a few repetitions the producer continues")
+	require.Greater(t, len(distinct), 1, "after mostRepeats repetitions the producer pushes new items")
 }
 
 func TestMalformedBodiesMustBeRefused(t *testing.T) {
@@ -127,7 +127,7 @@ func TestMalformedBodiesMustBeRefused(t *testing.T) {
 		http.StatusBadRequest: false, http.StatusServiceUnavailable: false,
 		http.StatusCreated: true, http.StatusInternalServerError: true,
 	} {
-		// The next request follows at once, over the same connection.
+		// The next request must follow at once, over the same connection.
 		stop, end := context.WithCancel(t.Context())
 		var remote []string
 		clients, _ := clientsOn(t, func(w http.ResponseWriter, r *http.Request) {
@@ -161,9 +161,9 @@ func TestIDsAreLearnedFromDeliveries(t *testing.T) {
 	promotion.End = recorder.Now()
 	clients.learn("y", "stored again")
 	clients.Resolve(append(operations, promotion))
-	require.Empty(t, clients.Complaints(), "a promotion lost the first")
+	require.Empty(t, clients.Complaints(), "a promotion may have lost the first id")
 	require.Equal(t, "stored again", operations[0].Items[1].TransactionID)
 	clients.learn("x", "another")
 	clients.Resolve(append(operations, promotion))
-	require.Len(t, clients.Complaints(), 1, "stored twice")
+	require.Len(t, clients.Complaints(), 1, "the message was stored twice")
 }

@@ -22,7 +22,7 @@ func TestMain(m *testing.M) {
 	goleak.VerifyTestMain(m)
 }
 
-// TestClocks shares one world among its subtests, because building its program takes time.
+// TestClocks uses one world for all subtests, because building the program of the servers takes time.
 func TestClocks(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, clockFault())
@@ -32,7 +32,7 @@ func TestClocks(t *testing.T) {
 	}{
 		{"clocks step", clocksStep},
 		{"the fault leaves clocks stepped or resets them", faultsStepClocks},
-		{"connections made after a loss and a step back are trusted", setBackAfterALoss},
+		{"new connections after a loss and a step back work", setBackAfterALoss},
 	} {
 		require.True(t, t.Run(test.name, func(t *testing.T) { //nolint:paralleltest // the subtests share the world
 			test.run(t, w)
@@ -40,8 +40,8 @@ func TestClocks(t *testing.T) {
 	}
 }
 
-// clocksStep steps the clock of a server forth and back. The HTTP answers of the server show the steps, and everything
-// must work at any time.
+// clocksStep steps the clocks of servers forward and back. The HTTP answers of the servers show the steps, and
+// everything must work after each step.
 func clocksStep(t *testing.T, w *World) {
 	s, other := w.servers[0], w.servers[1]
 	shows(t, w, 0, 0)
@@ -61,7 +61,7 @@ func clocksStep(t *testing.T, w *World) {
 	require.NoError(t, w.Recover(t.Context()))
 }
 
-// newWorld returns a world with two servers, which is closed at the end of the test.
+// newWorld returns a world with two servers. The end of the test closes the world.
 func newWorld(t *testing.T, faults ...Fault) *World {
 	t.Helper()
 	dir, err := os.MkdirTemp("", "belfry-world-")
@@ -73,7 +73,7 @@ func newWorld(t *testing.T, faults ...Fault) *World {
 	return w
 }
 
-// shows requires that the Date header of a server has an offset. Its precision is one second.
+// shows requires that the Date header of a server has an offset. The precision of the header is 1 s.
 func shows(t *testing.T, w *World, server int, offset time.Duration) {
 	t.Helper()
 	client := &http.Client{Transport: principals.Transport(principals.Operator, &http.Transport{DisableKeepAlives: true})}
@@ -90,10 +90,10 @@ func shows(t *testing.T, w *World, server int, offset time.Duration) {
 	require.False(t, date.After(latest), "%s is after %s", date, latest)
 }
 
-// This test is built without the overlay, so stepping its clock must fail.
+// This program is built without the overlay, so it must refuse to step its clock.
 func TestOrdinaryProgramsRefuseToStepTheirClock(t *testing.T) {
 	t.Parallel()
-	require.ErrorContains(t, step("1h"), "not built for that")
+	require.ErrorContains(t, step("1h"), "not built by clock.Build")
 	require.ErrorContains(t, step("an hour"), "duration")
 	answers := &strings.Builder{}
 	require.Error(t, serveClock(strings.NewReader("1h\n"), answers))
@@ -101,10 +101,10 @@ func TestOrdinaryProgramsRefuseToStepTheirClock(t *testing.T) {
 	require.NoError(t, serveClock(strings.NewReader(""), answers))
 }
 
-// faultsStepClocks runs the fault until it has left one clock stepped and reset another.
+// faultsStepClocks repeats the fault until one clock stays stepped and another clock is reset.
 func faultsStepClocks(t *testing.T, w *World) {
 	over, cancel := context.WithCancel(t.Context())
-	cancel() // the fault does not wait
+	cancel() // the fault does not pause
 	var left, mended int
 	for seed := uint64(0); left == 0 || mended == 0; seed++ {
 		result, err := w.Inject(over, clockFault(), rand.New(rand.NewPCG(seed, 0)))

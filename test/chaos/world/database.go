@@ -12,10 +12,10 @@ import (
 )
 
 const (
-	// poolName and listenName are the application names of the servers' connections.
+	// poolName and listenName are the application names of the connections of the servers.
 	poolName   = "belfry"
 	listenName = "belfry-listen"
-	// missingStandby is a standby that does not exist: commits wait for it.
+	// missingStandby is the name of a standby that does not exist. stallCommits makes commits wait for it.
 	missingStandby = "nobody"
 	// adminPatience is the timeout of administrative statements.
 	adminPatience = 5 * time.Second
@@ -35,7 +35,7 @@ func databaseFaults() []Fault {
 	}
 }
 
-// endSessions ends random sessions of the servers, one after the other.
+// endSessions ends random database sessions of the servers, one after the other.
 func endSessions(ctx context.Context, w *World, choose *rand.Rand) (string, error) {
 	times, ended := 1+choose.IntN(15), 0
 	for range times {
@@ -51,14 +51,14 @@ func endSessions(ctx context.Context, w *World, choose *rand.Rand) (string, erro
 	return fmt.Sprintf("%d sessions", ended), nil
 }
 
-// endListeners ends the listening sessions of all servers at once.
+// endListeners ends the LISTEN sessions of all servers at once.
 func endListeners(ctx context.Context, w *World, choose *rand.Rand) (string, error) {
 	n, err := w.terminate(ctx, listenName, maxConnections, choose)
 	return fmt.Sprintf("%d sessions", n), err
 }
 
-// terminate ends up to most sessions with an application name. It ends none while Postgres is unavailable because of
-// another fault.
+// terminate ends up to most sessions with an application name. It ends no session while another fault makes Postgres
+// unavailable.
 func (w *World) terminate(ctx context.Context, name string, most int, choose *rand.Rand) (int, error) {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), adminPatience)
 	defer cancel()
@@ -79,7 +79,8 @@ func (w *World) terminate(ctx context.Context, name string, most int, choose *ra
 	return len(pids), nil
 }
 
-// ignoreUnavailable returns nil for an error that another fault explains: Postgres is down, or accepts no connections.
+// ignoreUnavailable returns nil for an error that another fault can cause: Postgres is down, or accepts no
+// connections.
 func (w *World) ignoreUnavailable(err error) error {
 	var refused *pgconn.PgError
 	if !errors.As(err, &refused) || pgconn.Timeout(err) {
@@ -92,10 +93,10 @@ func (w *World) ignoreUnavailable(err error) error {
 	return err
 }
 
-// stallCommits makes every COMMIT wait while it holds its locks, as on a disk that does not respond. Postgres waits for
-// a standby that does not exist.
+// stallCommits makes every COMMIT wait while it holds its locks, as with a disk that does not respond: Postgres waits
+// for a standby that does not exist.
 func stallCommits(ctx context.Context, w *World, choose *rand.Rand) (string, error) {
-	// The setting could not be reset while Postgres is down.
+	// Postgres must stay up, because otherwise the setting could not be reset.
 	w.postgres.Lock()
 	defer w.postgres.Unlock()
 	d := hold(choose)
@@ -110,12 +111,12 @@ func stallCommits(ctx context.Context, w *World, choose *rand.Rand) (string, err
 func (w *World) set(ctx context.Context, statement string) error {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), clusterPatience)
 	defer cancel()
-	// It uses a new connection, because a connection of the pool may lead to an earlier process.
+	// A new connection is used, because a connection of the pool may belong to an earlier Postgres process.
 	conn, err := w.connect(ctx)
 	if err != nil {
 		return err
 	}
-	defer func() { _ = conn.Close(ctx) }() // the statements are done or have failed
+	defer func() { _ = conn.Close(ctx) }() // the statements have succeeded or failed
 	if _, err := conn.Exec(ctx, statement); err != nil {
 		return fmt.Errorf("running %q: %w", statement, err)
 	}
@@ -125,7 +126,7 @@ func (w *World) set(ctx context.Context, statement string) error {
 	return nil
 }
 
-// connect waits for a free connection.
+// connect opens a connection. It retries until ctx ends.
 func (w *World) connect(ctx context.Context) (*pgx.Conn, error) {
 	for {
 		conn, err := pgx.Connect(ctx, w.dsn())
@@ -138,14 +139,14 @@ func (w *World) connect(ctx context.Context) (*pgx.Conn, error) {
 	}
 }
 
-// holdSnapshot keeps a snapshot open, so that vacuum cannot remove rows that become dead meanwhile.
+// holdSnapshot keeps a snapshot open. Meanwhile vacuum cannot remove rows that were deleted after it was taken.
 func holdSnapshot(ctx context.Context, w *World, choose *rand.Rand) (string, error) {
 	d := hold(choose) + longestHold
 	tx, err := w.admin.BeginTx(ctx, pgx.TxOptions{IsoLevel: pgx.RepeatableRead, AccessMode: pgx.ReadOnly})
 	if err != nil {
 		return "", w.ignoreUnavailable(err)
 	}
-	defer func() { _ = tx.Rollback(context.WithoutCancel(ctx)) }() // it only read
+	defer func() { _ = tx.Rollback(context.WithoutCancel(ctx)) }() // the transaction only reads
 	if _, err := tx.Exec(ctx, "SELECT count(*) FROM pg_class"); err != nil {
 		return "", w.ignoreUnavailable(err)
 	}
@@ -153,7 +154,7 @@ func holdSnapshot(ctx context.Context, w *World, choose *rand.Rand) (string, err
 	return d.String(), nil
 }
 
-// exhaustConnections takes every free connection, and ends sessions of the servers to take theirs too.
+// exhaustConnections opens all free connections. It also ends sessions of the servers and takes their connections.
 func exhaustConnections(ctx context.Context, w *World, choose *rand.Rand) (string, error) {
 	d := hold(choose)
 	until := time.Now().Add(d)
@@ -176,5 +177,5 @@ func exhaustConnections(ctx context.Context, w *World, choose *rand.Rand) (strin
 		}
 		Pause(ctx, recoveryPause)
 	}
-	return fmt.Sprintf("%d taken, for %s", len(taken), d), nil
+	return fmt.Sprintf("%d connections were taken for %s", len(taken), d), nil
 }

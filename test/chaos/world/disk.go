@@ -19,28 +19,28 @@ import (
 
 const (
 	fillsDisk = "fill-disk"
-	// volumeSize is the size of a volume: the WAL of two nodes, at most 64 MB each when checkpoints are in time, and as
-	// much again for late checkpoints.
+	// volumeSize is the size of a volume. The WAL of two nodes needs at most 2 x 64 MB if checkpoints are in time.
+	// The other half is for late checkpoints.
 	volumeSize = "256m"
-	// refillPause is the pause between two checks whether Postgres has freed space.
+	// refillPause is the pause between two attempts to fill the space that Postgres has freed.
 	refillPause = 20 * time.Millisecond
-	// noticeTime is how long Postgres may take to notice, beyond the time of the fault. It first uses up its existing
-	// WAL files.
+	// noticeTime is the maximum time for Postgres to notice the full disk, in addition to the time of the fault.
+	// Postgres first uses its existing WAL files.
 	noticeTime = 10 * time.Second
 )
 
-// volume is a small filesystem in memory, so that filling it does not affect anything else.
+// volume is a small file system in memory, so that filling it affects nothing else.
 type volume struct{ dir string }
 
-// mountVolume mounts a volume on a folder that must not exist. It needs the permission to mount, which mostly only root
-// has. The caller must unmount it. The volume of a killed run must be unmounted by hand.
+// mountVolume mounts a volume on a folder that must not exist. It needs the permission to mount, which usually only
+// root has. The caller must unmount the volume. After a killed run, a person must unmount it.
 func mountVolume(ctx context.Context, dir string) (*volume, error) {
 	if err := os.Mkdir(dir, 0o755); err != nil {
 		return nil, fmt.Errorf("making a folder for a volume: %w", err)
 	}
 	output, err := exec.CommandContext(ctx, "mount", "-t", "tmpfs", "-o", "size="+volumeSize+",mode=0755", "belfry-chaos", dir).CombinedOutput()
 	if err != nil {
-		complaint, _, _ := strings.Cut(string(output), "\n") // advice follows
+		complaint, _, _ := strings.Cut(string(output), "\n") // advice follows the first line
 		err = fmt.Errorf("mounting a small tmpfs: %w: %s", err, complaint)
 		return nil, errors.Join(err, os.Remove(dir))
 	}
@@ -75,7 +75,7 @@ func (v *volume) fill() error {
 	return nil
 }
 
-// empty frees the space.
+// empty frees the space that fill used.
 func (v *volume) empty() error {
 	if err := os.Remove(v.filler()); err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return fmt.Errorf("emptying the disk: %w", err)
@@ -97,13 +97,13 @@ func cannotMount(ctx context.Context) (err error) {
 	return v.unmount(ctx)
 }
 
-// fillDisk leaves no space for WAL, and requests new WAL files until Postgres notices. Postgres then stops with a
-// PANIC. After the space is freed, fillDisk starts it, unless it restarted by itself.
+// fillDisk leaves no space for WAL, and switches WAL files until Postgres notices. Postgres then stops with a PANIC.
+// After fillDisk has freed the space, it starts Postgres, unless Postgres has restarted by itself.
 func fillDisk(ctx context.Context, w *World, choose *rand.Rand) (what string, err error) {
 	w.postgres.Lock()
 	defer w.postgres.Unlock()
 	d := hold(choose)
-	// Repair in any case: first the space, then Postgres.
+	// The repair always runs: first the space, then Postgres.
 	defer func() { err = errors.Join(err, w.volume.empty(), w.revive(context.WithoutCancel(ctx))) }()
 	if err := w.volume.fill(); err != nil {
 		return "", err
@@ -125,7 +125,7 @@ func fillDisk(ctx context.Context, w *World, choose *rand.Rand) (what string, er
 	return "full for " + time.Since(begun).Round(time.Millisecond).String() + down, nil
 }
 
-// tooMany reports whether another fault has taken all connections.
+// tooMany reports whether Postgres has no free connection, because another fault took all of them.
 func tooMany(err error) bool {
 	var refused *pgconn.PgError
 	return errors.As(err, &refused) && refused.Code == "53300"
@@ -140,7 +140,7 @@ func (w *World) switchWAL(ctx context.Context) error {
 		return fmt.Errorf("connecting to Postgres: %w", err)
 	}
 	defer func() { _ = conn.Close(ctx) }() // Postgres may have closed it
-	// Postgres does not switch a WAL file without changes.
+	// Postgres switches a WAL file only after a change.
 	for _, statement := range []string{"SELECT pg_create_restore_point('chaos')", "SELECT pg_switch_wal()"} {
 		if _, err := conn.Exec(ctx, statement); err != nil {
 			return fmt.Errorf("running %q: %w", statement, err)
@@ -149,7 +149,7 @@ func (w *World) switchWAL(ctx context.Context) error {
 	return nil
 }
 
-// revive returns when the primary answers. It starts a primary that has ended.
+// revive blocks until the primary answers. It starts a primary that has ended.
 func (w *World) revive(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, clusterPatience)
 	defer cancel()

@@ -13,15 +13,15 @@ const (
 	failsOver = "fail-over"
 	// stopsStandby stops the synchronous standby for a while, and then fails over to it.
 	stopsStandby = "stop-synchronous-standby"
-	// loses loses acknowledged messages: see Losing.
+	// loses is the name of a fault that loses acknowledged messages: see Losing.
 	loses = "fail-over-behind"
 )
 
 // replicating are the faults that need a standby.
 var replicating = []string{failsOver, stopsStandby, loses}
 
-// Losing returns faults that are only used by name: they lose acknowledged messages, to prove that the judge reports
-// them.
+// Losing returns faults that run only if the user names them. They lose acknowledged messages, so that a test can
+// prove that the judge reports the loss.
 func Losing() []Fault {
 	behind := func(ctx context.Context, w *World, choose *rand.Rand) (string, error) {
 		return w.failOver(ctx, choose, true)
@@ -30,13 +30,13 @@ func Losing() []Fault {
 }
 
 // failOver copies the running primary to a synchronous standby, ends the primary after a while, and promotes the
-// standby. The primary is killed, or fenced: its network becomes silent, it is stopped, and the network recovers some
-// time after the promotion. The next failover goes the other way, with a new copy.
+// standby. The primary is killed or fenced. Fenced means that its network becomes silent, it is stopped, and its
+// network works again some time after the promotion. The next failover goes in the other direction, with a new copy.
 func failOver(ctx context.Context, w *World, choose *rand.Rand) (string, error) {
 	return w.failOver(ctx, choose, false)
 }
 
-// failOver can leave the standby behind. Then it is asynchronous and receives nothing after its copy.
+// failOver fails over to the standby. With behind, the standby is asynchronous and receives nothing after the copy.
 func (w *World) failOver(ctx context.Context, choose *rand.Rand, behind bool) (string, error) {
 	w.postgres.Lock()
 	defer w.postgres.Unlock()
@@ -79,9 +79,10 @@ func (w *World) failOver(ctx context.Context, choose *rand.Rand, behind bool) (s
 	return fmt.Sprintf("node-%d was %s, node-%d promoted in %s", old+1, how, next+1, took), nil
 }
 
-// stopSynchronousStandby copies the running primary to a synchronous standby and stops the standby, so that commits wait
-// until the servers cancel them. They are visible then, and clients send their requests again, which takes a second
-// request timeout. Then the primary is killed, and the standby, which has none of these commits, is started and promoted.
+// stopSynchronousStandby copies the running primary to a synchronous standby and stops the standby. Commits then wait
+// until the servers cancel the wait. The canceled commits are visible. Clients repeat their requests, which takes a
+// second request timeout. Then the primary is killed, and the standby, which lacks these commits, is started and
+// promoted.
 func stopSynchronousStandby(ctx context.Context, w *World, choose *rand.Rand) (string, error) {
 	w.postgres.Lock()
 	defer w.postgres.Unlock()
@@ -112,7 +113,7 @@ func stopSynchronousStandby(ctx context.Context, w *World, choose *rand.Rand) (s
 	return fmt.Sprintf("node-%d was without its standby for %s, and node-%d was promoted", old+1, alone.Round(time.Millisecond), next+1), nil
 }
 
-// silencePostgres freezes the links from all servers to a node, until thaw.
+// silencePostgres freezes the links from all servers to a node until the caller calls thaw.
 func (w *World) silencePostgres(node int) (thaw func()) {
 	var frozen []func()
 	for _, s := range w.servers {

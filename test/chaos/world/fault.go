@@ -10,7 +10,8 @@ import (
 	"time"
 )
 
-// The durations of a fault: from unnoticeable to longer than every timeout of the servers.
+// These constants limit the random duration of a fault. It may be unnoticeable, or longer than every timeout of the
+// servers.
 const (
 	shortestHold = 200 * time.Millisecond
 	longestHold  = 4 * time.Second
@@ -19,12 +20,13 @@ const (
 // mixed is the name of the fault that injects several faults at the same time.
 const mixed = "mix"
 
-// Fault breaks something for a while and repairs it before it returns, also when ctx ends. The text describes what it
-// did.
+// Fault breaks something for a while. The function run repairs the damage before it returns, even if ctx ends. Its
+// result describes the injected fault.
 type Fault struct {
 	Name string
 	run  func(ctx context.Context, w *World, choose *rand.Rand) (string, error)
-	// obstacle returns why the fault is not possible on this machine. nil: it is always possible.
+	// obstacle returns why the fault is not possible on this machine. A nil obstacle means that the fault is always
+	// possible.
 	obstacle func(ctx context.Context) error
 	// of are the parts of a mix.
 	of []Fault
@@ -33,13 +35,13 @@ type Fault struct {
 // Result describes an injected fault.
 type Result struct {
 	What string
-	// Excuse is the longest wait of a ready message because of it.
+	// Excuse is the maximum wait of a ready message because of the fault.
 	Excuse time.Duration
-	// SQLAllowance is the additional wait of a consumer in SQL.
+	// SQLAllowance is the additional maximum wait of a consumer in SQL.
 	SQLAllowance time.Duration
 }
 
-// Faults returns all faults by name. The last one is the mix.
+// Faults returns all faults, sorted by name. The last fault is the mix.
 func Faults() []Fault {
 	faults := slices.Concat(processFaults(), networkFaults(), slowClientFaults(), databaseFaults(), []Fault{clockFault()})
 	slices.SortFunc(faults, func(a, b Fault) int { return strings.Compare(a.Name, b.Name) })
@@ -53,7 +55,7 @@ func wants(faults []Fault, name string) bool {
 	return slices.ContainsFunc(faults, func(f Fault) bool { return f.Name == name || wants(f.of, name) })
 }
 
-// Inject runs a fault from begin to end.
+// Inject runs a fault and returns after its repair.
 func (w *World) Inject(ctx context.Context, f Fault, choose *rand.Rand) (Result, error) {
 	if len(f.of) > 0 {
 		return w.injectSeveral(ctx, f.of, choose)
@@ -65,7 +67,7 @@ func (w *World) Inject(ctx context.Context, f Fault, choose *rand.Rand) (Result,
 	return Result{what, excuses[f.Name], sqlAllowances[f.Name]}, err
 }
 
-// injectSeveral runs two or three different faults, which begin at different times.
+// injectSeveral runs two or three different faults. They begin at different times.
 func (w *World) injectSeveral(ctx context.Context, of []Fault, choose *rand.Rand) (Result, error) {
 	type outcome struct {
 		Result
@@ -75,7 +77,8 @@ func (w *World) injectSeveral(ctx context.Context, of []Fault, choose *rand.Rand
 	outcomes := make(chan outcome, count)
 	for _, at := range choose.Perm(len(of))[:count] {
 		f, delay := of[at], time.Duration(choose.Int64N(int64(time.Second)))
-		// Each fault has its own random source, whatever the others do.
+		// Each fault has a separate random source, so that its choices do not depend on the timing of the other
+		// faults.
 		own := rand.New(rand.NewPCG(choose.Uint64(), choose.Uint64()))
 		go func() {
 			if !Pause(ctx, delay) {
@@ -99,7 +102,7 @@ func (w *World) injectSeveral(ctx context.Context, of []Fault, choose *rand.Rand
 	return Result{strings.Join(texts, "; "), excuse, silence}, errors.Join(errs...)
 }
 
-// Pause waits and returns true, or false if ctx ended first.
+// Pause waits for d and returns true. If ctx ends first, it returns false.
 func Pause(ctx context.Context, d time.Duration) bool {
 	timer := time.NewTimer(d)
 	defer timer.Stop()

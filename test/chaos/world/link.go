@@ -7,11 +7,11 @@ import (
 	"github.com/belfry-mq/belfry/test/pgproxy"
 )
 
-// link is the network from one component to another, which has one address, or several for a database with a standby.
-// It breaks as a whole.
+// link is the network from one component to another. It has one proxy for each address: several for a database with a
+// standby. All proxies of a link break together.
 type link []*pgproxy.Proxy
 
-// openLink opens a proxy to each target, which speaks Postgres.
+// openLink opens a proxy to each target. The targets must speak the protocol of Postgres.
 func openLink(ctx context.Context, targets []string) (l link, err error) {
 	for _, target := range targets {
 		p, err := pgproxy.Open(ctx, target)
@@ -24,7 +24,7 @@ func openLink(ctx context.Context, targets []string) (l link, err error) {
 	return l, nil
 }
 
-// addresses returns where the proxies listen.
+// addresses returns the addresses of the proxies.
 func (l link) addresses() []string {
 	addresses := make([]string, len(l))
 	for i, p := range l {
@@ -69,7 +69,7 @@ func (l link) swallow(on bool) {
 	}
 }
 
-// cutCommit loses the answers to the commits of pushes and transactions, and of acks.
+// cutCommit makes the proxies lose the answers to the commits of pushes, transactions and acks.
 func (l link) cutCommit(on bool) {
 	var columns int32
 	if on {

@@ -7,7 +7,7 @@ import (
 	"time"
 )
 
-// The latency of a slow connection to the database, per piece of traffic.
+// leastLag and mostLag limit the delay of each piece of traffic on a slow connection.
 const (
 	leastLag = 2 * time.Millisecond
 	mostLag  = 40 * time.Millisecond
@@ -33,7 +33,7 @@ func networkFaults() []Fault {
 	return append(faults, swallow(), loseCommits())
 }
 
-// freeze stops all traffic, and continues it later without loss.
+// freeze stops all traffic for a while. Nothing is lost.
 func freeze(p networkPart) Fault {
 	return Fault{Name: "freeze-" + p.name, run: func(ctx context.Context, w *World, choose *rand.Rand) (string, error) {
 		s, d := w.anyServer(choose), hold(choose)
@@ -44,7 +44,7 @@ func freeze(p networkPart) Fault {
 	}}
 }
 
-// cut closes all connections, several times in a row.
+// cut closes all connections, several times.
 func cut(p networkPart) Fault {
 	return Fault{Name: "cut-" + p.name, run: func(ctx context.Context, w *World, choose *rand.Rand) (string, error) {
 		s, times := w.anyServer(choose), 1+choose.IntN(5)
@@ -58,8 +58,9 @@ func cut(p networkPart) Fault {
 	}}
 }
 
-// silence makes the existing connections silent forever, like a firewall that dropped its state. New connections work.
-// Neither side is informed, so the fault lasts until a server must have noticed.
+// silence makes the existing connections silent forever, like a firewall that lost its state. New connections work.
+// Neither side is informed, so the fault lasts until a server must have noticed the
+// silence.
 func silence(p networkPart) Fault {
 	return Fault{Name: "silence-" + p.name, run: func(ctx context.Context, w *World, choose *rand.Rand) (string, error) {
 		s := w.anyServer(choose)
@@ -69,18 +70,18 @@ func silence(p networkPart) Fault {
 	}}
 }
 
-// lag delays all traffic a little.
+// lag delays all traffic by a few milliseconds.
 func lag(p networkPart) Fault {
 	return Fault{Name: "slow-" + p.name, run: func(ctx context.Context, w *World, choose *rand.Rand) (string, error) {
 		s, d, late := w.anyServer(choose), hold(choose), between(choose, leastLag, mostLag).Round(time.Millisecond)
 		p.at(s).lag(late)
 		defer p.at(s).lag(0)
 		Pause(ctx, d)
-		return fmt.Sprintf("%s, %s later for %s", s.name, late, d), nil
+		return fmt.Sprintf("%s, traffic delayed by %s for %s", s.name, late, d), nil
 	}}
 }
 
-// swallow loses notifications on a working connection.
+// swallow loses notifications on a connection that otherwise works.
 func swallow() Fault {
 	return Fault{Name: "lose-notifications", run: func(ctx context.Context, w *World, choose *rand.Rand) (string, error) {
 		s, d := w.anyServer(choose), hold(choose)
@@ -91,7 +92,7 @@ func swallow() Fault {
 	}}
 }
 
-// loseCommits commits, loses the answer, and closes the connection.
+// loseCommits lets a COMMIT reach Postgres, loses the answer, and closes the connection.
 func loseCommits() Fault {
 	return Fault{Name: "lose-commits", run: func(ctx context.Context, w *World, choose *rand.Rand) (string, error) {
 		s, times := w.anyServer(choose), 1+choose.IntN(20)
@@ -102,6 +103,6 @@ func loseCommits() Fault {
 				break
 			}
 		}
-		return fmt.Sprintf("%s, up to %d", s.name, times), nil
+		return fmt.Sprintf("%s, up to %d commits", s.name, times), nil
 	}}
 }

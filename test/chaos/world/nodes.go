@@ -17,17 +17,17 @@ import (
 	"github.com/belfry-mq/belfry/pkg/postgres/devdb"
 )
 
-// startPostgres starts a Postgres, and prepares a second one if faults need a standby. If a fault fills the disk, their
-// WAL is on a volume.
+// startPostgres starts a Postgres. If a fault needs a standby, it also prepares a second Postgres. If a fault fills
+// the disk, the WAL of both is on a volume.
 func (w *World) startPostgres(ctx context.Context, faults []Fault) (err error) {
-	// This loses nothing when Postgres is killed, only when the power fails.
+	// Without fsync, a killed Postgres loses nothing. Only a power failure would lose data.
 	settings := map[string]string{
 		"fsync": "off", "full_page_writes": "off",
 		"synchronous_commit": "on", "max_connections": strconv.Itoa(maxConnections), "shared_preload_libraries": "",
-		// It bounds the delay of promoting a standby whose primary has died.
+		// This setting limits the delay of the promotion of a standby whose primary has died.
 		"wal_retrieve_retry_interval": "100ms",
-		// A client that connects while Postgres stops, and is silent because its network is frozen, delays the stop for
-		// that long. Postgres ends no such session.
+		// A client on a frozen network can connect while Postgres stops, and then send nothing. It delays the stop
+		// for this time, because Postgres does not end such a session earlier.
 		"authentication_timeout": "5s",
 	}
 	// The account of Postgres must be able to enter the folder.
@@ -39,7 +39,7 @@ func (w *World) startPostgres(ctx context.Context, faults []Fault) (err error) {
 		if w.volume, err = mountVolume(ctx, filepath.Join(home, "volume")); err != nil {
 			return err
 		}
-		// The volume is twice as large, so only a fault fills it.
+		// The volume is twice as large as the WAL, so only a fault fills it.
 		settings["max_wal_size"], settings["min_wal_size"], settings["checkpoint_warning"] = "64MB", "32MB", "0"
 	}
 	count := 1
@@ -70,12 +70,12 @@ func (w *World) startPostgres(ctx context.Context, faults []Fault) (err error) {
 		}
 	}
 	if err := w.primary().CreateDatabase(ctx, databaseName); err != nil {
-		return fmt.Errorf("making the database: %w", err)
+		return fmt.Errorf("creating the database: %w", err)
 	}
 	return nil
 }
 
-// stopPostgres stops the nodes and unmounts the volume, also after a failed start.
+// stopPostgres stops the nodes and unmounts the volume. It also works after a failed start.
 func (w *World) stopPostgres(ctx context.Context) error {
 	var errs []error
 	for _, node := range w.nodes {
@@ -87,10 +87,10 @@ func (w *World) stopPostgres(ctx context.Context) error {
 	return errors.Join(errs...)
 }
 
-// primary returns the Postgres that accepts commits. The caller holds the lock postgres.
+// primary returns the Postgres that accepts commits. The caller holds w.postgres.
 func (w *World) primary() *devdb.Cluster { return w.nodes[w.leading] }
 
-// dsn connects to the Postgres that accepts commits, without the unreliable network.
+// dsn returns a connection string for the Postgres that accepts commits. It bypasses the unreliable network.
 func (w *World) dsn() string { return dsn(w.addresses()) }
 
 func (w *World) addresses() []string {
@@ -101,7 +101,7 @@ func (w *World) addresses() []string {
 	return addresses
 }
 
-// dsn returns a connection string for the address that accepts commits.
+// dsn returns a connection string for the address among addresses that accepts commits.
 func dsn(addresses []string) string {
 	text := "postgres://postgres@" + strings.Join(addresses, ",") + "/" + databaseName + "?sslmode=disable"
 	if len(addresses) > 1 {
@@ -110,7 +110,7 @@ func dsn(addresses []string) string {
 	return text
 }
 
-// moveWAL moves the WAL of a stopped Postgres.
+// moveWAL moves the WAL of a stopped Postgres to dir.
 func moveWAL(ctx context.Context, node *devdb.Cluster, dir string) error {
 	wal := filepath.Join(node.Dir(), "data", "pg_wal")
 	if output, err := exec.CommandContext(ctx, "cp", "-a", wal, dir).CombinedOutput(); err != nil {

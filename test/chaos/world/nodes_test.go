@@ -13,13 +13,13 @@ import (
 	"github.com/belfry-mq/belfry/test/pgtest"
 )
 
-// TestThePrimaryChanges fails over back and forth, until it has killed one primary and fenced another.
+// TestThePrimaryChanges fails over several times, until it has killed one primary and fenced another.
 func TestThePrimaryChanges(t *testing.T) {
 	t.Parallel()
 	f := Fault{Name: failsOver, run: failOver}
 	w := newWorld(t, f)
 	over, cancel := context.WithCancel(t.Context())
-	cancel() // the fault does not wait
+	cancel() // the fault does not pause
 	var killed, fenced int
 	for seed := uint64(0); killed == 0 || fenced == 0; seed++ {
 		old := w.leading
@@ -35,7 +35,7 @@ func TestThePrimaryChanges(t *testing.T) {
 		}
 		require.Equal(t, 1-old, w.leading)
 		require.NoError(t, w.Recover(t.Context()))
-		w.Database().Reset() // its connections were to the old primary
+		w.Database().Reset() // its connections lead to the old primary
 		var text, address string
 		require.NoError(t, w.Database().QueryRow(t.Context(), "SELECT text FROM note").Scan(&text))
 		require.NoError(t, w.Database().QueryRow(t.Context(), "SHOW data_directory").Scan(&address))
@@ -44,7 +44,7 @@ func TestThePrimaryChanges(t *testing.T) {
 	}
 }
 
-// TestTheDiskFills needs the permission to mount. Without it, the test requires that the fault reports that.
+// TestTheDiskFills needs the permission to mount. Without this permission, it requires that New reports the reason.
 func TestTheDiskFills(t *testing.T) {
 	t.Parallel()
 	f := Fault{Name: fillsDisk, run: fillDisk, obstacle: cannotMount}
@@ -74,7 +74,7 @@ func TestTheDiskFills(t *testing.T) {
 	require.Contains(t, string(log), "No space left on device")
 }
 
-// TestAStandbyKeepsItsWALDirectory requires that the copy does not replace the link to a WAL elsewhere.
+// TestAStandbyKeepsItsWALDirectory requires that the copy of the primary does not replace the link to the moved WAL.
 func TestAStandbyKeepsItsWALDirectory(t *testing.T) {
 	t.Parallel()
 	primary, standby := pgtest.OwnCluster(t), pgtest.OwnCluster(t)

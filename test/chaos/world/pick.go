@@ -8,12 +8,13 @@ import (
 	"strings"
 )
 
-// Pick returns the faults with these names, or all faults for no names. A fault that is not possible on this machine is
-// an error if it was named, unless its name ends with a question mark. Otherwise Pick leaves it out, also from a mix,
-// and leftOut says why. Faults of Losing must be named. With a pooler, there is only one Postgres.
+// Pick returns the faults with these names, or all faults if there are no names. If a named fault is not possible on
+// this machine, Pick returns an error, unless the name ends with a question mark. Otherwise Pick leaves out a fault
+// that is not possible, also from a mix, and leftOut has the reason. Faults of Losing must be named. With a pooler,
+// there is only one Postgres.
 func Pick(ctx context.Context, names []string, pooler string) (picked []Fault, leftOut []string, err error) {
 	if pooler != "" && pooler != "session" && pooler != "transaction" {
-		return nil, nil, fmt.Errorf("the mode of the pooler is session or transaction, not %q", pooler)
+		return nil, nil, fmt.Errorf("the mode of the pooler is %q: it must be session or transaction", pooler)
 	}
 	faults := Faults()
 	for _, f := range Losing() {
@@ -23,7 +24,7 @@ func Pick(ctx context.Context, names []string, pooler string) (picked []Fault, l
 	}
 	for i := range faults {
 		if pooler != "" && slices.Contains(replicating, faults[i].Name) {
-			faults[i].obstacle = func(context.Context) error { return errors.New("the pooler leads to one Postgres") }
+			faults[i].obstacle = func(context.Context) error { return errors.New("the pooler connects to only one Postgres") }
 		}
 	}
 	return pick(ctx, faults, names)
@@ -56,9 +57,9 @@ func pick(ctx context.Context, faults []Fault, names []string) (picked []Fault, 
 		at := slices.IndexFunc(possible, func(f Fault) bool { return f.Name == name })
 		switch obstacle, ok := obstacles[name]; {
 		case at < 0 && !ok:
-			return nil, nil, fmt.Errorf("there is no fault %q: there are %s", name, known(faults))
+			return nil, nil, fmt.Errorf("there is no fault %q: choose from %s", name, known(faults))
 		case at < 0 && !lenient:
-			return nil, nil, fmt.Errorf("%s is not possible here: leave it out, or name it %s? to use it where possible: %w", name, name, obstacle)
+			return nil, nil, fmt.Errorf("%s is not possible on this machine: leave it out, or write %s? to use it only where it is possible: %w", name, name, obstacle)
 		case at < 0:
 			leftOut = append(leftOut, fmt.Sprintf("%s is left out: %v", name, obstacle))
 			continue
@@ -70,9 +71,9 @@ func pick(ctx context.Context, faults []Fault, names []string) (picked []Fault, 
 	at := slices.IndexFunc(picked, func(f Fault) bool { return f.Name == mixed })
 	switch {
 	case at < 0:
-	case len(single) > 1: // a mix of the named faults, if there are several
+	case len(single) > 1: // a mix of the named faults if there are several
 		picked[at] = mix(single)
-	case len(leftOut) == 0: // a mix of all faults, whose gaps are not reported yet
+	case len(leftOut) == 0: // a mix of all faults; the faults left out are not reported yet
 		for name, obstacle := range obstacles {
 			if obstacle != nil {
 				leftOut = append(leftOut, fmt.Sprintf("%s is left out of the mix: %v", name, obstacle))

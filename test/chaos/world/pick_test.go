@@ -32,7 +32,7 @@ func TestFaultsArePickedByName(t *testing.T) {
 	picked, _, err = Pick(t.Context(), []string{"mix", "kill-server"}, "")
 	require.NoError(t, err)
 	require.Equal(t, []string{"mix", "kill-server"}, namesOf(picked))
-	require.True(t, wants(picked, stepClock), "a single fault cannot be mixed, so the mix has all faults")
+	require.True(t, wants(picked, stepClock), "a mix needs several faults, so with one named fault it has all faults")
 	require.False(t, wants(picked, loses))
 	picked, _, err = Pick(t.Context(), []string{"mix", "kill-server", "stop-server"}, "")
 	require.NoError(t, err)
@@ -48,7 +48,7 @@ func TestFaultsArePickedByName(t *testing.T) {
 	require.ErrorContains(t, err, strings.Join(names, ", "))
 }
 
-// TestImpossibleFaultsAreReported has a machine on which one fault is not possible.
+// In this test, one fault is not possible on the machine.
 func TestImpossibleFaultsAreReported(t *testing.T) {
 	t.Parallel()
 	hard := Fault{Name: "hard", obstacle: func(context.Context) error { return errors.New("only root may") }}
@@ -76,7 +76,7 @@ func TestImpossibleFaultsAreReported(t *testing.T) {
 		require.Equal(t, c.leftOut, strings.Join(leftOut, "\n"), c.names)
 	}
 	_, _, err := pick(t.Context(), faults, []string{"easy", "hard"})
-	require.ErrorContains(t, err, "hard is not possible here: leave it out, or name it hard? to use it where possible: only root may")
+	require.ErrorContains(t, err, "hard is not possible on this machine: leave it out, or write hard? to use it only where it is possible: only root may")
 	_, _, err = pick(t.Context(), faults, []string{"hard?"})
 	require.ErrorContains(t, err, "no fault is left: hard is left out: only root may")
 }
@@ -96,8 +96,8 @@ func TestExcusesNameExistingFaults(t *testing.T) {
 	require.Equal(t, always, addExcuses(peerTimeout, always))
 }
 
-// Faults at the same time excuse the sum of their excuses.
-func TestAMixAddsTheExcusesOfItsFaults(t *testing.T) {
+// The excuse of faults at the same time is the sum of their excuses.
+func TestMixAddsTheExcusesOfItsFaults(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		happens := func(context.Context, *World, *rand.Rand) (string, error) { return "it happened", nil }

@@ -9,7 +9,7 @@ import (
 	"github.com/belfry-mq/belfry/pkg/postgres/devdb"
 )
 
-// longestDown is the longest time that a process stays down before it is restarted.
+// longestDown is the maximum time between the end of a process and its restart.
 const longestDown = 2 * time.Second
 
 func processFaults() []Fault {
@@ -33,7 +33,7 @@ func processFaults() []Fault {
 	}
 }
 
-// restartServer ends a server and starts it again, also if ctx has ended. Other servers may be down at the same time.
+// restartServer ends a server and starts it again, even if ctx has ended. Other servers may be down at the same time.
 func (w *World) restartServer(ctx context.Context, choose *rand.Rand, end func(*server) error) (string, error) {
 	s, down := w.anyServer(choose), between(choose, 0, longestDown).Round(time.Millisecond)
 	s.busy.Lock()
@@ -48,7 +48,7 @@ func (w *World) restartServer(ctx context.Context, choose *rand.Rand, end func(*
 	return fmt.Sprintf("%s, down for %s", s.name, down), nil
 }
 
-// restartPostgres ends Postgres and starts it again, also if ctx has ended.
+// restartPostgres ends Postgres and starts it again, even if ctx has ended.
 func (w *World) restartPostgres(ctx context.Context, choose *rand.Rand, end func(*devdb.Cluster) error) (string, error) {
 	down := between(choose, 0, longestDown).Round(time.Millisecond)
 	w.postgres.Lock()

@@ -15,21 +15,21 @@ import (
 const (
 	// probeQueue is the queue of the recovery probes. It is not part of the history.
 	probeQueue = "chaos-probe"
-	// recoveryBound is the longest recovery after a fault. A silent peer and a silent connection are noticed one after
-	// the other. An open request takes its timeout, and so does a probe.
+	// recoveryBound is the maximum time of a recovery after a fault. It is the sum of the times to notice a silent
+	// peer and a silent connection, the timeout of an open request, and the timeout of a probe.
 	recoveryBound = peerTimeout + canaryInterval + canaryTimeout + requestTimeout + probeTimeout + machinePause
-	// machinePause is for a busy machine.
+	// machinePause is added to time limits, because the machine may be busy.
 	machinePause  = 10 * time.Second
 	probeTimeout  = 5 * time.Second
 	probeWait     = 2 * time.Second
 	recoveryPause = 20 * time.Millisecond
 )
 
-// ErrLate is in the chain of each error that reports a broken time limit and nothing else.
+// ErrLate is in the chain of each error that reports only a broken time limit.
 var ErrLate = errors.New("too late")
 
-// Recover waits until every server is healthy, its listener is proven, and a message pushed at each server reaches a
-// consumer that waits at the next one. It fails if a server has died, or with ErrLate after
+// Recover waits until every server is healthy and its listener is proven, and until a message pushed at each server
+// reaches a consumer that waits at the next server. It returns an error if a server has died, or ErrLate after
 // recoveryBound.
 func (w *World) Recover(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, recoveryBound)
@@ -67,7 +67,7 @@ func (w *World) died() error {
 	return errors.Join(errs...)
 }
 
-// works probes one server together with the next.
+// works probes one server together with the next server.
 func (w *World) works(ctx context.Context, client *http.Client, i int) error {
 	ctx, cancel := context.WithTimeout(ctx, probeTimeout)
 	defer cancel()
@@ -85,11 +85,11 @@ func (w *World) works(ctx context.Context, client *http.Client, i int) error {
 	if state.Listener.State != "proven" {
 		return fmt.Errorf("the listener of %s is %s", w.servers[i].name, state.Listener.State)
 	}
-	// Every server uses its own partition, so that probes do not take each other's messages.
+	// The probe of each server uses a separate partition, so that probes do not receive each other's messages.
 	push := fmt.Sprintf(`{"items":[{"queue":%q,"partition":%q}]}`, probeQueue, w.servers[i].name)
 	pop := fmt.Sprintf("%s/api/v1/pop/queue/%s/partition/%s?wait=true&timeout=%d&autoAck=true",
 		next, probeQueue, w.servers[i].name, probeWait.Milliseconds())
-	// The consumer starts first, so that it is mostly woken instead of finding the message.
+	// The pop starts before the push, so that usually a wake delivers the message.
 	popped := make(chan error, 1)
 	go func() {
 		_, err := ask(ctx, client, request{http.MethodGet, pop, "", http.StatusOK})

@@ -7,13 +7,14 @@ import (
 	"time"
 )
 
-// batchPause is the pause between two checks for a working sequencer, and batchPatience the timeout.
+// batchPause is the pause between two checks for an open transaction of the sequencer. batchPatience is the time
+// limit of these checks.
 const (
 	batchPause    = time.Millisecond
 	batchPatience = 2 * time.Second
 )
 
-// endSequencer ends the session of the sequencer in the middle of its transaction, several times in a row.
+// endSequencer ends the session of the sequencer during its transaction, several times.
 func endSequencer(ctx context.Context, w *World, choose *rand.Rand) (string, error) {
 	times, ended := 1+choose.IntN(6), 0
 	for range times {
@@ -26,10 +27,10 @@ func endSequencer(ctx context.Context, w *World, choose *rand.Rand) (string, err
 			break
 		}
 	}
-	return fmt.Sprintf("%d during a batch", ended), nil
+	return fmt.Sprintf("%d sessions during a batch", ended), nil
 }
 
-// endBatch waits until the session with the sequencer lock has uncommitted changes, and ends it.
+// endBatch waits until the session with the sequencer lock has uncommitted changes, and then ends the session.
 func (w *World) endBatch(ctx context.Context) (ended int, err error) {
 	ctx, cancel := context.WithTimeout(ctx, batchPatience)
 	defer cancel()
@@ -42,7 +43,7 @@ func (w *World) endBatch(ctx context.Context) (ended int, err error) {
 			return 0, w.ignoreUnavailable(err)
 		}
 		if ended == 0 && !Pause(ctx, batchPause) {
-			return 0, nil // the sequencer had nothing to do
+			return 0, nil // the sequencer had no rows to move
 		}
 	}
 	return ended, nil

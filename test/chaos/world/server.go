@@ -27,17 +27,18 @@ import (
 
 const (
 	serverChild = "chaos server"
-	// childURL and childListenURL are its connections to the database.
+	// childURL and childListenURL are the environment variables with the URLs of the database.
 	childURL       = "BELFRY_CHAOS_CHILD_URL"
 	childListenURL = "BELFRY_CHAOS_CHILD_LISTEN_URL"
-	// startPatience is the timeout of the start of a server. The database may be unavailable for a while.
+	// startPatience is the timeout of the start of a server. The database may be unavailable during the start.
 	startPatience = time.Minute
-	// stopPatience is the timeout of an orderly stop. Belfry's last flush takes at most 15 s, its last notification 2
-	// s, and open requests their timeout.
+	// stopPatience is the timeout of an orderly stop. The last flush of Belfry takes at most 15 s, the last
+	// notification at most 2 s, and open requests at most their timeout.
 	stopPatience = 40 * time.Second
 )
 
-// Shorter settings than the defaults, so that a minute contains many faults: servers notice silence five times sooner.
+// These settings are shorter than the defaults, so that one minute contains many faults. For example, servers notice
+// a silent connection five times sooner.
 const (
 	requestTimeout = 2 * time.Second
 	canaryInterval = 2 * time.Second
@@ -48,7 +49,7 @@ const (
 	bodyTimeout    = 2 * time.Second
 	writeTimeout   = 2 * time.Second
 	cleanupDays    = 1
-	// Queues created by a push are like the queues that the workload configures.
+	// Queues created by a push get the same options as the queues that the workload configures.
 	leaseTime  = 2 * time.Second
 	retryLimit = 1
 )
@@ -56,8 +57,8 @@ const (
 // IdleAfter is the time without pushes after which the servers remove an empty partition.
 const IdleAfter = cleanupDays * 24 * time.Hour
 
-// Child runs a server and returns true if this process was started as one. The server ends at SIGTERM, and when its
-// parent process ends. code is the exit code.
+// Child runs a server if this process was started as a server, and then returns true. The server ends at SIGTERM, or
+// when its parent process ends. code is the exit code.
 func Child() (code int, child bool) { return rig.RunChild(map[string]rig.Child{serverChild: serve}) }
 
 func serve(in *bufio.Reader, out io.Writer) error {
@@ -68,7 +69,7 @@ func serve(in *bufio.Reader, out io.Writer) error {
 			return err
 		}
 	}
-	// Standard input sets the clock. It ends with the parent, and then the server needs no orderly stop.
+	// Standard input sets the clock. It ends with the parent process. In that case the server is killed.
 	go func() {
 		if err := serveClock(in, out); err != nil {
 			_, _ = fmt.Fprintf(os.Stderr, "server: %v\n", err)
@@ -93,33 +94,34 @@ func serve(in *bufio.Reader, out io.Writer) error {
 	if err != nil {
 		return fmt.Errorf("making the log: %w", err)
 	}
-	// Standard output reports the address, and then the time after each step of the clock. It has no other content.
+	// Standard output has only the address, and the time after each step of the clock.
 	return app.Run(ctx, cfg, log, func(addr net.Addr) { _, _ = fmt.Fprintln(out, addr) })
 }
 
-// server is one instance. Its network stays, its process is restarted.
+// server is one Belfry instance. Its network stays the same, and its process is restarted.
 type server struct {
 	name string
 	log  string
-	// program is the path of the program. Empty: this program.
+	// program is the path of the program of the server. Empty means the program of this process.
 	program string
-	// The network: clients reach the server through clients. The server reaches Postgres through database, and through
-	// listener for LISTEN and NOTIFY.
+	// These links are the network. Clients reach the server through clients. The server reaches Postgres through
+	// database, and for LISTEN and NOTIFY through listener.
 	clients, database, listener link
 	dsn, listenDSN              string
 	// address is the address of the latest process.
 	address atomic.Pointer[string]
 
-	// busy is held by the fault that stops the process, until it runs again.
+	// busy is locked by a fault that stops the process, until the process runs again.
 	busy sync.Mutex
-	// process is the latest one, or nil. Written under busy. Its output is its address, and its time on request.
+	// process is the latest process, or nil. It is written under busy. It prints its address, and its time on
+	// request.
 	process *rig.Process
-	// offset is the offset of its wall clock.
+	// offset is the offset of the server's wall clock.
 	offset time.Duration
 }
 
-// newServer opens the network of a server that is not started. Its database has an address for each Postgres, or the
-// address of a pooler, which listeners bypass.
+// newServer opens the network of a server without starting the server. database has the address of each Postgres, or
+// the address of a pooler. addresses are the addresses of Postgres for listeners, which bypass the pooler.
 func newServer(ctx context.Context, name, dir string, database, addresses []string) (s *server, err error) {
 	s = &server{name: name, log: filepath.Join(dir, name+".log")}
 	defer func() {
@@ -127,7 +129,7 @@ func newServer(ctx context.Context, name, dir string, database, addresses []stri
 			s.closeNetwork()
 		}
 	}()
-	// The port has no listener until the process runs.
+	// No process listens on this port. start sets the address of the server.
 	clients, err := pgproxy.OpenPlain(ctx, "127.0.0.1:1")
 	if err != nil {
 		return nil, err
@@ -143,7 +145,7 @@ func newServer(ctx context.Context, name, dir string, database, addresses []stri
 	return s, nil
 }
 
-// start runs the process and returns when it accepts requests.
+// start starts the process and returns when the server accepts requests.
 func (s *server) start(ctx context.Context) error {
 	log, err := os.OpenFile(s.log, os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o644)
 	if err != nil {
@@ -154,7 +156,7 @@ func (s *server) start(ctx context.Context) error {
 		env = append(env, childClock+"="+s.offset.String())
 	}
 	process, err := rig.Program{Name: serverChild, Path: s.program, Env: env, Errors: log}.Start()
-	if err = errors.Join(err, log.Close()); err != nil { // the process has its own handle
+	if err = errors.Join(err, log.Close()); err != nil { // the process has a separate handle of the log
 		return err
 	}
 	s.process = process
@@ -169,7 +171,7 @@ func (s *server) start(ctx context.Context) error {
 	return nil
 }
 
-// kill kills the process and returns when it has ended.
+// kill kills the process and waits until it has ended.
 func (s *server) kill() error {
 	if s.process == nil {
 		return nil
@@ -177,7 +179,7 @@ func (s *server) kill() error {
 	return s.process.Kill()
 }
 
-// stop asks the process to end. It fails if that takes too long or the exit code is not 0.
+// stop terminates the process. It returns an error if this takes too long or the exit code is not 0.
 func (s *server) stop() error {
 	if s.process == nil {
 		return nil

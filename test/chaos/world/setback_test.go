@@ -12,8 +12,8 @@ import (
 	"github.com/belfry-mq/belfry/test/chaos/principals"
 )
 
-// setBackAfterALoss ends the connections of a server and then sets its clock back. New connections must not be
-// suspected of the same silence as the old ones, so every request gets a connection.
+// setBackAfterALoss ends the connections of a server and then sets the clock of the server back. The server must not
+// suspect new connections because the old ones were silent, so every request must get a connection.
 func setBackAfterALoss(t *testing.T, w *World) {
 	s := w.servers[0]
 	for _, one := range w.servers {
@@ -23,14 +23,15 @@ func setBackAfterALoss(t *testing.T, w *World) {
 	ended, err := w.terminate(t.Context(), poolName, maxConnections, rand.New(rand.NewPCG(1, 0)))
 	require.NoError(t, err)
 	require.Positive(t, ended)
-	require.NoError(t, w.Recover(t.Context())) // so the servers have noticed
+	require.NoError(t, w.Recover(t.Context())) // the servers have noticed the loss
 	require.NoError(t, s.setClock(-time.Hour))
 
-	// Each request waits for this lock on its own connection: more connections than an idle server keeps open.
+	// Each request waits for this lock on a separate connection. These are more connections than an idle server keeps
+	// open.
 	const requests = poolSize - 2
 	tx, err := w.Database().Begin(t.Context())
 	require.NoError(t, err)
-	defer func() { _ = tx.Rollback(context.WithoutCancel(t.Context())) }() // it ends the wait of all requests
+	defer func() { _ = tx.Rollback(context.WithoutCancel(t.Context())) }() // ends the wait of all requests
 	_, err = tx.Exec(t.Context(), "LOCK TABLE belfry.trace_name")
 	require.NoError(t, err)
 	client := &http.Client{Transport: principals.Transport(principals.Operator, &http.Transport{})}
@@ -45,7 +46,7 @@ func setBackAfterALoss(t *testing.T, w *World) {
 	for waiting := 0; waiting < requests; {
 		select {
 		case err := <-answers:
-			require.FailNow(t, "a request was answered although it waits for a lock", "%v", err)
+			require.FailNow(t, "a request was answered although the lock is held", "%v", err)
 		case <-time.After(recoveryPause):
 		}
 		require.NoError(t, w.Database().QueryRow(t.Context(), `SELECT count(*) FROM pg_stat_activity

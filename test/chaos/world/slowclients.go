@@ -20,15 +20,16 @@ import (
 )
 
 const (
-	// trickling is the number of connections that send a byte each trickleInterval.
+	// trickling is the number of connections that send one byte per trickleInterval.
 	trickling       = 150
 	trickleInterval = 100 * time.Millisecond
-	// notReading is the number of clients that pop large messages and do not read the answer, and half the number
-	// of clients that pop from the workload's queues and do not.
+	// notReading is the number of clients that pop large messages and do not read the answer. Twice as many clients
+	// pop from the queues of the workload and do not read the answer.
 	notReading = 6
-	// largeQueue has the messages of these clients. It is not part of the history.
+	// largeQueue has the large messages. It is not part of the history.
 	largeQueue = "chaos-large"
-	// An answer is larger than the buffers of a connection, so a server notices that nobody reads.
+	// An answer with these messages is larger than the buffers of a connection, so the server notices that the client
+	// does not read.
 	largeMessages = 3
 	largeBytes    = 2 << 20
 	// smallBuffer is the receive buffer of a client that does not read.
@@ -39,8 +40,9 @@ func slowClientFaults() []Fault {
 	return []Fault{{Name: "trickle-clients", run: trickle}, {Name: "stop-reading-clients", run: stopReading}}
 }
 
-// trickle opens many connections to one server. Each sends the body of a push byte by byte, and never all of it. The
-// server must end each of them. The rule unpushed finds a message that was stored anyway.
+// trickle opens many connections to one server. Each connection sends the body of a push byte by byte and never
+// completes it. The server must end each connection. If the server stores such a message, the rule unpushed reports
+// it.
 func trickle(ctx context.Context, w *World, choose *rand.Rand) (string, error) {
 	s, d := w.anyServer(choose), hold(choose)
 	until := time.Now().Add(d)
@@ -65,8 +67,8 @@ func trickle(ctx context.Context, w *World, choose *rand.Rand) (string, error) {
 	return fmt.Sprintf("%s, %d connections for %s, %d bodies refused", s.name, trickling, d, total), err
 }
 
-// trickleOne sends a part of a body until the server ends the connection. A connection that stays open is an error.
-// refused: the server answered that the body did not arrive in time.
+// trickleOne sends a part of a body until the server ends the connection. It returns an error if the connection stays
+// open. refused means that the server answered that the body did not arrive in time.
 func (s *server) trickleOne(ctx context.Context, id string) (refused bool, err error) {
 	conn, err := s.dial(ctx)
 	if err != nil {
@@ -99,11 +101,11 @@ func (s *server) trickleOne(ctx context.Context, id string) (refused bool, err e
 	case errors.As(err, &late) && late.Timeout() && ctx.Err() == nil:
 		return false, fmt.Errorf("%s did not end a connection whose body did not arrive within %s", s.name, bodyTimeout)
 	default:
-		return false, nil // the server has ended the connection, or has ended
+		return false, nil // the server has closed the connection, or is down
 	}
 }
 
-// dial connects to the server itself, without the unreliable network.
+// dial connects directly to the server. It bypasses the unreliable network.
 func (s *server) dial(ctx context.Context) (net.Conn, error) {
 	address := s.address.Load()
 	if address == nil {
@@ -113,9 +115,9 @@ func (s *server) dial(ctx context.Context) (net.Conn, error) {
 	return dialer.DialContext(ctx, "tcp", *address)
 }
 
-// stopReading lets several clients pop large messages at one server and read nothing. The server must end each
-// connection, and another consumer must receive the messages. Other clients do the same to the workload's queues, whose
-// answers fit into the buffers of a connection: their leases run out.
+// stopReading starts clients that pop large messages at one server and do not read the answers. The server must end
+// each connection, and another consumer must receive the messages. Other clients do the same with the queues of the
+// workload. These answers fit into the buffers of a connection, so only the leases end.
 func stopReading(ctx context.Context, w *World, choose *rand.Rand) (string, error) {
 	s, run := w.anyServer(choose), fmt.Sprintf("%016x", choose.Uint64())
 	patience, cancel := context.WithTimeout(ctx, recoveryBound)
@@ -146,7 +148,7 @@ func stopReading(ctx context.Context, w *World, choose *rand.Rand) (string, erro
 	return fmt.Sprintf("%s, %d clients", s.name, 3*notReading), err
 }
 
-// leaveUnread pops from a queue of the workload and leaves the connection open until the lease has run out.
+// leaveUnread pops from a queue of the workload and leaves the connection open until the lease has ended.
 func (w *World) leaveUnread(ctx context.Context, s *server, choose *rand.Rand) error {
 	if w.PopUnread == nil {
 		return nil
@@ -161,8 +163,8 @@ func (w *World) leaveUnread(ctx context.Context, s *server, choose *rand.Rand) e
 	return nil
 }
 
-// popUnread pops all messages of a partition and reads nothing. It returns when the server has ended the connection. A
-// connection that stays open is an error.
+// popUnread pops all messages of a partition and does not read the answer. It returns when the server has closed the
+// connection. It returns an error if the connection stays open.
 func (s *server) popUnread(ctx context.Context, partition string) error {
 	conn, err := s.dial(ctx)
 	if err != nil {
@@ -181,20 +183,20 @@ func (s *server) popUnread(ctx context.Context, partition string) error {
 		if !Pause(ctx, trickleInterval) {
 			return nil
 		}
-		// A write to a connection that the server has closed fails.
+		// A write fails if the server has closed the connection.
 		_, err = conn.Write([]byte("\n"))
 	}
 	return nil
 }
 
-// large is a partition of the large messages.
+// large is a partition of largeQueue.
 type large struct {
 	world     *World
 	client    *http.Client
 	partition string
 }
 
-// ids returns the transaction ids of the messages in order.
+// ids returns the transaction ids of the messages, in order.
 func (l large) ids() []string {
 	ids := make([]string, largeMessages)
 	for i := range ids {
@@ -203,7 +205,7 @@ func (l large) ids() []string {
 	return ids
 }
 
-// push pushes the messages, and again until the push is answered with success.
+// push pushes the messages. It repeats the push until the push succeeds.
 func (l large) push(ctx context.Context) error {
 	var items []string
 	for _, id := range l.ids() {
@@ -219,8 +221,8 @@ func (l large) push(ctx context.Context) error {
 	})
 }
 
-// await pops until one delivery has all messages in order. They come when the lease of the client that does not read
-// has ended.
+// await pops until one delivery has all messages in order. The server delivers them after the lease of the client
+// that does not read has ended.
 func (l large) await(ctx context.Context) error {
 	target := fmt.Sprintf("/api/v1/pop/queue/%s/partition/%s?batch=%d&wait=true&timeout=%d", largeQueue, l.partition, largeMessages, probeWait.Milliseconds())
 	return l.repeat(ctx, httpcall.Call{Method: http.MethodGet, Target: target}, func(got httpcall.Reply) error {
@@ -238,13 +240,14 @@ func (l large) await(ctx context.Context) error {
 			ids = append(ids, m.TransactionID)
 		}
 		if !slices.Equal(ids, l.ids()) {
-			return fmt.Errorf("a pop after the lease of an unread answer was given %q instead of %q", ids, l.ids())
+			return fmt.Errorf("a pop after the end of the lease of the unread answer returned %q instead of %q", ids, l.ids())
 		}
 		return nil
 	})
 }
 
-// repeat calls the servers in turns until an answer is right. Other faults may fail some calls.
+// repeat sends the request to one server after the other until an answer is right. Other faults may fail some
+// requests.
 func (l large) repeat(ctx context.Context, call httpcall.Call, right func(httpcall.Reply) error) error {
 	urls := l.world.URLs()
 	for n := 0; ; n++ {

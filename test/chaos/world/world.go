@@ -20,45 +20,46 @@ import (
 
 const (
 	databaseName = "chaos"
-	// maxConnections of Postgres: enough for the servers, and few enough to be exhausted.
+	// maxConnections is the max_connections of Postgres. It is enough for the servers, but small enough for
+	// exhaustConnections.
 	maxConnections = 100
-	// adminConnections are the connections of this package, without the unreliable network.
+	// adminConnections is the number of connections of this package. They bypass the unreliable network.
 	adminConnections = 4
-	// sqlConnections is the largest number of connections of clients in SQL.
+	// sqlConnections is the maximum number of connections of the clients in SQL.
 	sqlConnections  = 12
 	clusterPatience = time.Minute
 )
 
-// World is the servers, their database and the network between them. Faults may run at the same time.
+// World has the servers, their database and the network between them. Several faults may run at the same time.
 type World struct {
 	dir     string
 	servers []*server
 	admin   *pgxpool.Pool
 	clients *pgxpool.Pool
-	// nodes are the Postgres servers: two with failover, otherwise one.
+	// nodes are the Postgres servers: two if a fault needs a standby, otherwise one.
 	nodes []*devdb.Cluster
-	// pooler is between the servers and the only node, or nil.
+	// pooler is between the servers and the only node. It may be nil.
 	pooler *pgtest.Pooler
-	// volume has the WAL of the nodes. It is nil if no fault fills it.
+	// volume has the WAL of the nodes. It is nil if no fault fills the disk.
 	volume *volume
 
-	// PopUnread pops from the workload's queues on a connection and reads nothing that matters. nil: no pops. The
-	// fault stop-reading-clients uses it.
+	// PopUnread pops from the queues of the workload on a connection, and does not read the complete answer. The
+	// fault stop-reading-clients uses it. If it is nil, the fault makes no such pops.
 	PopUnread func(conn net.Conn, choose *rand.Rand)
 
-	// Rewinding is called before a standby is stopped that is promoted later, and ended after the promotion: commits in
-	// between that were not acknowledged may be lost.
+	// Rewinding is called before the stop of a standby that is promoted later. The function ended is called after the
+	// promotion. Unacknowledged commits between the two calls may be lost.
 	Rewinding func() (ended func())
 
-	// postgres is held by the fault that stops Postgres, until it runs again.
+	// postgres is locked by a fault that stops Postgres, until Postgres runs again.
 	postgres sync.Mutex
-	// leading is the index of the primary. Written under postgres.
+	// leading is the index of the primary in nodes. It is written under postgres.
 	leading int
 }
 
-// New starts a Postgres and servers on it, with everything in the existing folder dir, and returns when all of them
-// answer. If a fault steps clocks, New builds a program for that. pooler is the mode of a pooler between the servers
-// and Postgres, or empty. The caller must call Close.
+// New starts a Postgres and servers that use it, and returns when all of them answer. All files are in the existing
+// folder dir. If a fault steps clocks, New builds a program with such a clock. pooler is the mode of a pooler between
+// the servers and Postgres, or empty. The caller must call Close.
 func New(ctx context.Context, dir string, servers int, faults []Fault, pooler string) (_ *World, err error) {
 	w := &World{dir: dir}
 	defer func() {
@@ -66,7 +67,7 @@ func New(ctx context.Context, dir string, servers int, faults []Fault, pooler st
 			err = errors.Join(err, w.Close())
 		}
 	}()
-	// If Postgres runs under another account, it must be able to enter.
+	// Postgres may run under another account, which must be able to enter the folder.
 	if err := os.Chmod(dir, 0o755); err != nil {
 		return nil, fmt.Errorf("opening the folder for Postgres: %w", err)
 	}
@@ -90,7 +91,7 @@ func New(ctx context.Context, dir string, servers int, faults []Fault, pooler st
 		return nil, fmt.Errorf("connecting to Postgres: %w", err)
 	}
 	database := w.addresses()
-	if pooler != "" { // with more sessions than the servers have connections
+	if pooler != "" { // the pooler has more sessions than the servers have connections
 		way := fmt.Sprintf("host=127.0.0.1 port=%d user=postgres pool_mode=%s", w.nodes[0].Port(), pooler)
 		if w.pooler, err = pgtest.StartPooler(ctx, dir, map[string]string{databaseName: way}, servers*2*poolSize); err != nil {
 			return nil, fmt.Errorf("starting a pooler: %w", err)
@@ -120,13 +121,13 @@ func (w *World) URLs() []string {
 	return urls
 }
 
-// Database connects to Postgres without the unreliable network.
+// Database returns a pool of connections to Postgres that bypass the unreliable network.
 func (w *World) Database() *pgxpool.Pool { return w.admin }
 
-// Clients is like Database, for the SQL clients of the workload.
+// Clients returns a pool like Database for the SQL clients of the workload.
 func (w *World) Clients() *pgxpool.Pool { return w.clients }
 
-// Close stops the servers and then Postgres, and keeps the folder. The error names servers that did not stop properly.
+// Close stops the servers and then Postgres. It keeps the folder. The error names servers that did not stop in order.
 func (w *World) Close() error {
 	var errs []error
 	for _, s := range w.servers {

@@ -21,10 +21,10 @@ import (
 )
 
 const (
-	// RequestTimeout bounds a request, beyond the time that the server may wait.
+	// RequestTimeout is the maximum time of a request, in addition to the time that the server may wait for messages.
 	RequestTimeout = 30 * time.Second
-	// maxIdle is the age at which an unused connection is replaced. The server may have
-	// closed it.
+	// maxIdle is the maximum age of an unused connection. An older connection is replaced, because the server may
+	// have closed it.
 	maxIdle = 30 * time.Second
 )
 
@@ -41,16 +41,16 @@ type Client struct {
 	idle []*connection
 }
 
-// connection carries one request at a time.
+// connection is an HTTP connection that carries one request at a time.
 type connection struct {
 	net.Conn
 	*bufio.ReadWriter
-	// released is when the last request ended.
+	// released is the time when the last request ended.
 	released time.Time
 }
 
-// NewClient returns a client of the server at base. It opens a connection if none is idle. An https
-// server is verified with secure, or with the CAs of this machine if secure is nil.
+// NewClient returns a client of the server at base. The client opens a connection if none is idle. It verifies an
+// https server with secure, or with the CAs of this machine if secure is nil.
 func NewClient(base string, secure *tls.Config) (*Client, error) {
 	at, err := url.Parse(strings.TrimSuffix(base, "/") + "/")
 	if err != nil {
@@ -68,7 +68,7 @@ func NewClient(base string, secure *tls.Config) (*Client, error) {
 	return c, nil
 }
 
-// Authorize sends a token with each later request. It must be called before the first one.
+// Authorize sends a token with each later request. The caller must call Authorize before the first request.
 func (c *Client) Authorize(token string) { c.header.Set("Authorization", "Bearer "+token) }
 
 // Close closes the idle connections.
@@ -97,7 +97,7 @@ func (c *Client) acquire(ctx context.Context) (*connection, error) {
 	return &connection{Conn: conn, ReadWriter: buffers}, nil
 }
 
-// takeIdle returns the idle connection that was used last, or nil.
+// takeIdle returns the idle connection with the latest use, or nil.
 func (c *Client) takeIdle() *connection {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -117,31 +117,31 @@ func (c *Client) release(conn *connection) {
 	c.idle = append(c.idle, conn)
 }
 
-// Failure is a request without a 2xx answer.
+// Failure is the error of a request without a 2xx answer.
 type Failure struct {
-	// Kind is the HTTP status, or a word such as timeout if there was none.
+	// Kind is the HTTP status, or a word such as timeout if there is no status.
 	Kind string
-	// Refused is set if the server certainly did nothing.
+	// Refused is true if the server has certainly changed nothing.
 	Refused bool
 	error
 }
 
 func (f *Failure) Unwrap() error { return f.error }
 
-// unreadable is the failure of an answer that does not fit the request.
+// unreadable returns the error for an answer that does not match the request.
 func unreadable(format string, args ...any) error {
 	return &Failure{Kind: "unreadable", error: fmt.Errorf(format, args...)}
 }
 
-// Response is the status of an answer and the times around the request.
+// Response has the status of an answer and the times of the request and the answer.
 type Response struct {
 	Status   int
 	Sent, At time.Time
 }
 
-// Do sends a request, without a body if body is nil, and reads the body of the answer into a
-// buffer. It blocks until all of the answer is read or ctx ends, which closes the connection.
-// Every error is a *Failure; an answer that is not 2xx is an error.
+// Do sends a request and reads the body of the answer into a buffer. A nil body means a request without a body. Do
+// blocks until the answer is read completely or ctx ends. The end of ctx closes the connection. Every error is a
+// *Failure, also for an answer without a 2xx status.
 func (c *Client) Do(ctx context.Context, method string, to *url.URL, body []byte, into *bytes.Buffer) (Response, error) {
 	into.Reset()
 	req := &http.Request{Method: method, URL: to, Header: c.header}
@@ -185,7 +185,7 @@ func (c *Client) exchange(ctx context.Context, conn *connection, req *http.Reque
 		if err == nil && reusable && !ended {
 			c.release(conn)
 		} else {
-			_ = conn.Close() // it is not used again
+			_ = conn.Close() // the connection cannot be used again
 		}
 	}()
 	if err := errors.Join(req.Write(conn.Writer), conn.Flush()); err != nil {
@@ -196,7 +196,7 @@ func (c *Client) exchange(ctx context.Context, conn *connection, req *http.Reque
 		return 0, fmt.Errorf("reading the answer: %w", err)
 	}
 	_, err = into.ReadFrom(resp.Body)
-	_ = resp.Body.Close() // it was read to its end, or failed
+	_ = resp.Body.Close() // the body was read completely, or the read failed
 	if err != nil {
 		return 0, fmt.Errorf("reading the answer: %w", err)
 	}

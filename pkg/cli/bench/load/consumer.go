@@ -18,15 +18,15 @@ type PopOptions struct {
 	Queue string
 	// Group is an index of the groups of the traffic.
 	Group int
-	// Batch is the most messages of a pop, Partitions the most partitions.
+	// Batch is the maximum number of messages per pop, Partitions the maximum number of partitions.
 	Batch, Partitions int
 	AutoAck           bool
-	// Wait is how long a pop waits at the server; 0 is 30 seconds.
+	// Wait is the time that a pop waits at the server. 0 means 30 s.
 	Wait time.Duration
-	// Eager pops do not wait at the server unless the last pop was empty. The meter times pops
-	// without a wait.
+	// Eager makes a pop wait at the server only if the last pop was empty. The meter measures the pops that do not
+	// wait.
 	Eager bool
-	// Client is the server of the pops; nil is the one of the traffic.
+	// Client sends the pops. If it is nil, the client of the traffic sends them.
 	Client *Client
 }
 
@@ -40,8 +40,8 @@ type Delivery struct {
 	Sent, At time.Time `json:"-"`
 }
 
-// Message holds the fields that are verified or that an ack needs. A missing field is empty or
-// 0; no message of ours has such values.
+// Message has the fields that the ledger verifies and the fields that an ack needs. A missing field is empty or 0. No
+// message of this package has such values.
 type Message struct {
 	TransactionID string  `json:"transactionId"`
 	PartitionID   string  `json:"partitionId"`
@@ -49,22 +49,22 @@ type Message struct {
 	Data          Payload `json:"data"`
 }
 
-// Payload identifies a message; both numbers count from 1.
+// Payload identifies a message. Both numbers start at 1.
 type Payload struct {
 	Lane int `json:"lane"`
 	N    int `json:"n"`
 }
 
-// ref returns the lane and the number of the message, from 0.
+// ref returns the lane and the number of the message. Both start at 0.
 func (m *Message) ref() Ref { return Ref{m.Data.Lane - 1, m.Data.N - 1} }
 
 // Consumer pops and acknowledges for a group. It belongs to one goroutine.
 type Consumer struct {
 	PopOptions
 	traffic *Traffic
-	// now and wait are the URLs of a pop that does not wait and of one that does.
+	// now is the URL of a pop that does not wait, wait the URL of a pop that waits.
 	now, wait *url.URL
-	// own has the next number of each lane, with autoAck.
+	// own has the next expected number of each lane for this consumer. It is set only with autoAck.
 	own map[int]int
 
 	popped   bytes.Buffer
@@ -99,8 +99,8 @@ func (t *Traffic) NewConsumer(o PopOptions) *Consumer {
 	return c
 }
 
-// Pop returns the messages that are ready, and records them in ledger and meter. With wait it
-// waits at the server for messages. The delivery is valid until the next pop.
+// Pop returns the messages that are ready, and records them in the ledger and the meter. With wait, the pop waits at
+// the server for messages. The delivery is valid until the next pop.
 func (c *Consumer) Pop(ctx context.Context, wait bool) (*Delivery, error) {
 	at := c.now
 	if wait {
@@ -130,7 +130,7 @@ func (c *Consumer) Pop(ctx context.Context, wait bool) (*Delivery, error) {
 	return d, nil
 }
 
-// ack completes a delivery. It blocks until the answer, also if ctx ends.
+// ack acknowledges a delivery. It blocks until the answer, even if ctx ends.
 func (c *Consumer) ack(ctx context.Context, d *Delivery) {
 	if c.AutoAck {
 		return
@@ -150,7 +150,7 @@ func (c *Consumer) ack(ctx context.Context, d *Delivery) {
 	})
 }
 
-// Loop pops and acknowledges until ctx ends, and returns its error. Failed requests are counted.
+// Loop pops and acknowledges until ctx ends, and returns the error of ctx. It counts failed requests.
 func (c *Consumer) Loop(ctx context.Context) error {
 	for ctx.Err() == nil {
 		d, err := c.Pop(ctx, !c.Eager)
@@ -172,8 +172,8 @@ func (c *Consumer) Loop(ctx context.Context) error {
 	return ctx.Err()
 }
 
-// Search pops until the queue is empty. Messages that it finds and no consumer had count as stuck.
-// No other consumer may run.
+// Search pops until the queue is empty. A message that no consumer received before counts as stuck. No other consumer
+// may run.
 func (t *Traffic) Search(ctx context.Context, o PopOptions) error {
 	o.AutoAck = true
 	c := t.NewConsumer(o)

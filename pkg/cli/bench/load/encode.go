@@ -12,7 +12,7 @@ import (
 	"github.com/go-json-experiment/json/jsontext"
 )
 
-// padding is the text that fills payloads. It is random, so the database cannot compress it.
+// padding is the text that fills payloads. It is random, so the database cannot compress it well.
 var padding = makePadding()
 
 func makePadding() []byte {
@@ -21,8 +21,8 @@ func makePadding() []byte {
 	return base64.RawURLEncoding.AppendEncode(nil, random)
 }
 
-// AppendPayload appends a payload of size bytes; more if the numbers need more. The payload
-// counts lanes and messages from 1, so that 0 is no message.
+// AppendPayload appends a payload of size bytes, or more if the two numbers do not fit. Lanes and messages in the
+// payload start at 1, so 0 means a missing field.
 func AppendPayload(b []byte, ref Ref, size int) []byte {
 	begin := len(b)
 	b = append(b, `{"lane":`...)
@@ -44,7 +44,7 @@ func AppendPayload(b []byte, ref Ref, size int) []byte {
 	return append(b, `"}`...)
 }
 
-// appendPush appends the body of a push. Names of queues and partitions need no JSON escape.
+// appendPush appends the body of a push. The names of queues and partitions here need no JSON escape.
 func (t *Traffic) appendPush(b []byte, refs []Ref) []byte {
 	b = append(b, `{"items":[`...)
 	for i, ref := range refs {
@@ -65,7 +65,7 @@ func (t *Traffic) appendPush(b []byte, refs []Ref) []byte {
 	return append(b, `]}`...)
 }
 
-// appendAck appends the body of a batch of acks that completes a delivery.
+// appendAck appends the body of a batch of acks for all messages of a delivery.
 func appendAck(b []byte, d *Delivery, group string) []byte {
 	b = append(b, '{')
 	if group != "" {
@@ -86,26 +86,26 @@ func appendAck(b []byte, d *Delivery, group string) []byte {
 
 // appendQuoted appends a JSON string.
 func appendQuoted(b []byte, text string) []byte {
-	b, _ = jsontext.AppendQuote(b, text) // it fails only for invalid UTF-8, which the decoder of the pop refuses
+	b, _ = jsontext.AppendQuote(b, text) // fails only for invalid UTF-8, which the decoder of the pop refuses
 	return b
 }
 
-// batch is a request with several items, and its answer. It belongs to one goroutine.
+// batch is a request with several items and the answer to it. It belongs to one goroutine.
 type batch struct {
 	body   []byte
 	answer bytes.Buffer
 }
 
-// itemResult is the answer to one item: Status of a push, the others of an ack.
+// itemResult is the answer to one item. Status belongs to a push, the other fields to an ack.
 type itemResult struct {
 	Status  string `json:"status"`
 	Success bool   `json:"success"`
 	Error   string `json:"error"`
 }
 
-// post sends a batch of n items and returns the answer to each. The results are nil if the answer
-// has the text accepted n times: then every item succeeded, and the answer need not be decoded.
-// No name of ours contains such a text. post blocks until the answer, also if ctx ends.
+// post sends a batch of n items and returns the result of each item. If the answer contains the text accepted n
+// times, every item succeeded: post does not decode the answer, and the results are nil. No name in a request
+// contains the text accepted. post blocks until the answer, even if ctx ends.
 func (b *batch) post(ctx context.Context, c *Client, path string, n int, accepted string) ([]itemResult, Response, error) {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), RequestTimeout)
 	defer cancel()
@@ -118,7 +118,7 @@ func (b *batch) post(ctx context.Context, c *Client, path string, n int, accepte
 		return nil, resp, unreadable("decoding the answer of %s: %w", path, err)
 	}
 	if len(results) != n {
-		return nil, resp, unreadable("decoding the answer of %s: %d items had %d answers", path, n, len(results))
+		return nil, resp, unreadable("decoding the answer of %s: %d items got %d results", path, n, len(results))
 	}
 	return results, resp, nil
 }

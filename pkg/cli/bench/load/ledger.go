@@ -6,10 +6,10 @@ import (
 	"time"
 )
 
-// Lane is where the messages of a lane go.
+// Lane is the target of the messages of one lane.
 type Lane struct{ Queue, Partition string }
 
-// Ref names a message: its lane and its number in the lane, from 0.
+// Ref identifies a message: its lane and its number in the lane. Both start at 0.
 type Ref struct{ Lane, N int }
 
 // pushState is the outcome of a push.
@@ -19,29 +19,29 @@ const (
 	pushPending pushState = iota
 	pushStored
 	pushRefused
-	// pushUnclear: there was no answer, or a server error.
+	// pushUnclear means that the push got no answer, or a server error.
 	pushUnclear
 )
 
-// deliveryState is what happened to a message in a group.
+// deliveryState is the state of a message in a group.
 type deliveryState uint8
 
 const (
 	undelivered deliveryState = iota
 	leased
-	// consumed: acknowledged, or delivered with autoAck.
+	// consumed means acknowledged, or delivered with autoAck.
 	consumed
-	// unacked: the ack was refused or not answered, so the message may be delivered again.
+	// unacked means that the ack was refused or got no answer. The message may be delivered again.
 	unacked
 )
 
-// message is the push of one message. answered is when the push was answered.
+// message is the push of one message. answered is the time of the answer to the push.
 type message struct {
 	state          pushState
 	sent, answered time.Time
 }
 
-// laneState is what is known of one lane.
+// laneState is the state of one lane.
 type laneState struct {
 	Lane
 	messages []message
@@ -53,23 +53,23 @@ type groupState struct {
 	deliveries []deliveryState
 	// next is one more than the highest number of a first delivery.
 	next int
-	// leasedUntil is the earliest end of the lease of the last delivery.
+	// leasedUntil is the earliest possible end of the lease of the last delivery.
 	leasedUntil time.Time
-	// pop identifies the last pop with messages of the lane; lastInPop is its last number.
+	// pop identifies the last pop with messages of the lane. lastInPop is the last message number of this pop.
 	pop, lastInPop int
 }
 
-// Counts are what a ledger found, in messages. Deliveries count in each group.
+// Counts has the results of a ledger, in messages. A delivery counts once for each group.
 type Counts struct {
 	Pushed  int `json:"pushed"`
 	Refused int `json:"refused"`
-	// Unclear: the push had no answer or a server error.
+	// Unclear counts pushes without an answer or with a server error.
 	Unclear     int `json:"unclear"`
 	Delivered   int `json:"delivered"`
 	Redelivered int `json:"redelivered"`
-	// LostLeases: the ack was refused or had no answer.
+	// LostLeases counts acks that were refused or got no answer.
 	LostLeases int `json:"lostLeases"`
-	// Faults.
+	// The following fields count faults.
 	Lost       int `json:"lost"`
 	Stuck      int `json:"stuck"`
 	Duplicates int `json:"duplicates"`
@@ -77,16 +77,16 @@ type Counts struct {
 	Unexpected int `json:"unexpected"`
 }
 
-// LedgerConfig describes what is pushed and popped.
+// LedgerConfig describes the pushes and pops that a ledger compares.
 type LedgerConfig struct {
 	Lanes []Lane
 	// Groups is the number of consumer groups, at least 1.
 	Groups int
 	Lease  time.Duration
-	// StuckAfter is the time after the answer of a push when its message counts as stuck; 0
-	// is never.
+	// StuckAfter is the maximum time from the answer of a push to a delivery. A later message counts as stuck. 0
+	// means no limit.
 	StuckAfter time.Duration
-	// Meter measures deliveries; nil does not.
+	// Meter measures deliveries. It may be nil.
 	Meter *Meter
 }
 
@@ -96,14 +96,14 @@ type Ledger struct {
 
 	mu    sync.Mutex
 	lanes []laneState
-	// early has the times of deliveries before the answer of the push.
+	// early has the times of deliveries that came before the answer to the push.
 	early map[Ref][]time.Time
-	// due counts stored messages without a delivery in each group. pending counts messages of
-	// pushes without an answer.
+	// due counts stored messages without a delivery, once for each group. pending counts messages of pushes without
+	// an answer.
 	due, pending int
 	// pops counts pops with messages.
 	pops int
-	// changed closes at the next change; nil if nothing waits for it.
+	// changed closes at the next change. It is nil if no caller waits.
 	changed chan struct{}
 	counts  Counts
 }
@@ -124,7 +124,7 @@ func (l *Ledger) changeLocked() {
 	}
 }
 
-// begin numbers the messages of a push that starts at start.
+// begin assigns numbers to the messages of a push that starts at start.
 func (l *Ledger) begin(refs []Ref, start time.Time) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -179,8 +179,8 @@ func (l *Ledger) pushedLocked(r Ref) bool {
 	return r.Lane >= 0 && r.Lane < len(l.lanes) && r.N >= 0 && r.N < len(l.lanes[r.Lane].messages)
 }
 
-// delivered records a delivery of a queue, before its ack. own has the next number of each lane
-// at this consumer: with autoAck only that order is known. own is nil with leases.
+// delivered records a delivery of a queue before its ack. With autoAck, own has the next expected number of each lane
+// for this consumer, because only the order within one consumer is known. With leases, own is nil.
 func (l *Ledger) delivered(queue string, group int, d *Delivery, own map[int]int) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -194,7 +194,7 @@ func (l *Ledger) delivered(queue string, group int, d *Delivery, own map[int]int
 		l.deliveredLocked(group, r, d, own)
 	}
 	for i := range d.Messages {
-		// The server granted the lease after the request was sent.
+		// The lease starts after Sent, so this is its earliest possible end.
 		if r := d.Messages[i].ref(); own == nil && l.pushedLocked(r) {
 			l.lanes[r.Lane].groups[group].leasedUntil = d.Sent.Add(l.config.Lease)
 		}
@@ -202,7 +202,7 @@ func (l *Ledger) delivered(queue string, group int, d *Delivery, own map[int]int
 	l.changeLocked()
 }
 
-// deliveredLocked judges one message of a delivery.
+// deliveredLocked checks one message of a delivery.
 func (l *Ledger) deliveredLocked(group int, r Ref, d *Delivery, own map[int]int) {
 	m, g := &l.lanes[r.Lane].messages[r.N], &l.lanes[r.Lane].groups[group]
 	if samePop := g.pop == l.pops; samePop && r.N == g.lastInPop {
@@ -244,8 +244,8 @@ func (l *Ledger) deliveredLocked(group int, r Ref, d *Delivery, own map[int]int)
 	}
 }
 
-// orderLocked judges the order of a first delivery. A push without an answer may have been
-// stored at any later time.
+// orderLocked checks the order of a first delivery. It ignores a push without an answer, because the server may have
+// stored the message at any later time.
 func (l *Ledger) orderLocked(g *groupState, r Ref, state pushState, own map[int]int) {
 	if state == pushUnclear {
 		return
@@ -284,13 +284,14 @@ func (l *Ledger) acked(group int, d *Delivery, ok func(i int) bool) {
 	}
 }
 
-// WaitDrained blocks until every stored message is delivered or nothing changes for patience. It
-// reports whether every message is delivered. The error is that of ctx.
+// WaitDrained blocks until every stored message is delivered, or nothing changes for patience. It reports whether
+// every message is delivered. Its only error is the error of ctx.
 func (l *Ledger) WaitDrained(ctx context.Context, patience time.Duration) (bool, error) {
 	return l.waitBelow(ctx, 0, patience)
 }
 
-// waitBelow is WaitDrained until at most most messages are in flight, counted in each group.
+// waitBelow is like WaitDrained, but returns when no more than most messages are in flight. A message counts once for
+// each group.
 func (l *Ledger) waitBelow(ctx context.Context, most int, patience time.Duration) (bool, error) {
 	for {
 		l.mu.Lock()
@@ -313,14 +314,14 @@ func (l *Ledger) waitBelow(ctx context.Context, most int, patience time.Duration
 	}
 }
 
-// countStuck counts messages that only a search found.
+// countStuck adds n messages that only Search found.
 func (l *Ledger) countStuck(n int) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.counts.Stuck += n
 }
 
-// Counts returns the counts so far. Lost is the number of messages without a delivery so far.
+// Counts returns the current counts. Lost is the number of messages without a delivery so far.
 func (l *Ledger) Counts() Counts {
 	l.mu.Lock()
 	defer l.mu.Unlock()

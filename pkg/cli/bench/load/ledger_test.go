@@ -10,7 +10,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// filled returns a ledger of two lanes in one partition, with n messages stored in the first.
+// filled returns a ledger with two lanes in one partition. The first lane has n stored messages.
 func filled(n int) (l *Ledger, began time.Time) {
 	began = time.Now()
 	l = NewLedger(LedgerConfig{Lanes: []Lane{{"q", "p0"}, {"q", "p0"}}, Groups: 1, Lease: time.Minute, StuckAfter: 2 * time.Hour})
@@ -25,7 +25,7 @@ func begun(l *Ledger, n int, start time.Time) []Ref {
 	return refs
 }
 
-// got returns a delivery of messages of the first lane.
+// got returns a delivery of messages of the first lane at a given time.
 func got(at time.Time, numbers ...int) *Delivery {
 	d := &Delivery{Sent: at, At: at}
 	for _, n := range numbers {
@@ -38,7 +38,7 @@ func yes(int) bool { return true }
 
 func no(int) bool { return false }
 
-// ledgerCase delivers the three messages of a ledger. want is without Pushed.
+// ledgerCase calls do with a ledger that has three stored messages. want has the expected counts except Pushed.
 type ledgerCase struct {
 	do   func(l *Ledger, at time.Time)
 	want Counts
@@ -55,41 +55,41 @@ func (c ledgerCase) check(t *testing.T, name string) {
 func TestLedgerCountsFaultsWithLeases(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]ledgerCase{
-		"all are delivered": {func(l *Ledger, at time.Time) {
+		"every message is delivered": {func(l *Ledger, at time.Time) {
 			l.delivered("q", 0, got(at, 0, 1, 2), nil)
 		}, Counts{Delivered: 3}},
-		"one is missing": {func(l *Ledger, at time.Time) {
+		"one message is missing": {func(l *Ledger, at time.Time) {
 			l.delivered("q", 0, got(at, 0, 2), nil)
 		}, Counts{Delivered: 2, Lost: 1}},
-		"in the wrong order in one answer": {func(l *Ledger, at time.Time) {
+		"messages in the wrong order in one answer": {func(l *Ledger, at time.Time) {
 			l.delivered("q", 0, got(at, 1, 0, 2), nil)
 		}, Counts{Delivered: 2, Disordered: 1, Lost: 1}},
-		"in the wrong order in two": {func(l *Ledger, at time.Time) {
+		"messages in the wrong order in two answers": {func(l *Ledger, at time.Time) {
 			l.delivered("q", 0, got(at, 1, 2), nil)
 			l.delivered("q", 0, got(at, 0), nil)
 		}, Counts{Delivered: 3, Disordered: 1}},
-		"twice in one answer": {func(l *Ledger, at time.Time) {
+		"a message twice in one answer": {func(l *Ledger, at time.Time) {
 			l.delivered("q", 0, got(at, 0, 0, 1, 2), nil)
 		}, Counts{Delivered: 3, Duplicates: 1}},
-		"again while leased": {func(l *Ledger, at time.Time) {
+		"a message again while leased": {func(l *Ledger, at time.Time) {
 			l.delivered("q", 0, got(at, 0, 1, 2), nil)
 			l.delivered("q", 0, got(at.Add(59*time.Second), 0), nil)
 		}, Counts{Delivered: 3, Duplicates: 1}},
-		"again after the lease": {func(l *Ledger, at time.Time) {
+		"messages again after the lease ends": {func(l *Ledger, at time.Time) {
 			l.delivered("q", 0, got(at, 0, 1), nil)
 			l.delivered("q", 0, got(at.Add(time.Minute), 0, 1, 2), nil)
 		}, Counts{Delivered: 3, Redelivered: 2}},
-		"again after a failed ack": {func(l *Ledger, at time.Time) {
+		"messages again after a failed ack": {func(l *Ledger, at time.Time) {
 			l.delivered("q", 0, got(at, 0, 1, 2), nil)
 			l.acked(0, got(at, 0, 1, 2), no)
 			l.delivered("q", 0, got(at, 0, 1, 2), nil)
 		}, Counts{Delivered: 3, Redelivered: 3, LostLeases: 3}},
-		"again after the ack": {func(l *Ledger, at time.Time) {
+		"a message again after the ack": {func(l *Ledger, at time.Time) {
 			l.delivered("q", 0, got(at, 0, 1, 2), nil)
 			l.acked(0, got(at, 0, 1, 2), yes)
 			l.delivered("q", 0, got(at.Add(time.Hour), 2), nil)
 		}, Counts{Delivered: 3, Duplicates: 1}},
-		"a late refusal changes nothing": {func(l *Ledger, at time.Time) {
+		"a late refusal of an ack changes nothing": {func(l *Ledger, at time.Time) {
 			l.delivered("q", 0, got(at, 0, 1, 2), nil)
 			l.acked(0, got(at, 0, 1, 2), yes)
 			l.acked(0, got(at, 0, 1, 2), no)
@@ -119,18 +119,18 @@ func TestLedgerCountsFaults(t *testing.T) {
 		"never pushed": {func(l *Ledger, at time.Time) {
 			l.delivered("q", 0, got(at, -1, 0, 1, 2, 3), nil)
 		}, Counts{Delivered: 3, Unexpected: 2}},
-		"too late": {func(l *Ledger, at time.Time) {
+		"after StuckAfter": {func(l *Ledger, at time.Time) {
 			l.delivered("q", 0, got(at.Add(3*time.Hour), 0, 1, 2), nil)
 		}, Counts{Delivered: 3, Stuck: 3}},
-		"in another queue": {func(l *Ledger, at time.Time) {
+		"a delivery from another queue": {func(l *Ledger, at time.Time) {
 			l.delivered("other", 0, got(at, 0), nil)
 		}, Counts{Unexpected: 1, Lost: 3}},
-		"not from the start": {func(l *Ledger, at time.Time) {
+		"the first message comes last": {func(l *Ledger, at time.Time) {
 			l.delivered("q", 0, got(at, 1), nil)
 			l.delivered("q", 0, got(at, 2), nil)
 			l.delivered("q", 0, got(at, 0), nil)
 		}, Counts{Delivered: 3, Disordered: 1}},
-		"in another partition": {func(l *Ledger, at time.Time) {
+		"a message from another partition": {func(l *Ledger, at time.Time) {
 			d := got(at, 0, 1, 2)
 			d.Messages[1].Partition = "p1"
 			l.delivered("q", 0, d, nil)
@@ -140,7 +140,7 @@ func TestLedgerCountsFaults(t *testing.T) {
 	}
 }
 
-func TestLedgerJudgesPushesByTheirAnswer(t *testing.T) {
+func TestLedgerCountsPushesByTheirAnswer(t *testing.T) {
 	t.Parallel()
 	l, began := filled(1)
 	lost := begun(l, 1, began)
@@ -148,12 +148,12 @@ func TestLedgerJudgesPushesByTheirAnswer(t *testing.T) {
 	wrong := begun(l, 1, began)
 	l.answered(wrong, pushRefused, began)
 	l.answered(begun(l, 1, began), pushStored, began)
-	// The unclear message may be delivered at any time, or never.
+	// The server may deliver the message of a push without an answer at any time, or never.
 	l.delivered("q", 0, got(began, 0, 3), nil)
 	l.delivered("q", 0, got(began, 1), nil)
 	require.Equal(t, Counts{Pushed: 2, Unclear: 1, Refused: 1, Delivered: 3}, l.Counts())
 	l.delivered("q", 0, got(began, 2), nil)
-	require.Equal(t, 1, l.Counts().Unexpected, "the push was refused")
+	require.Equal(t, 1, l.Counts().Unexpected, "the delivery of a refused push is unexpected")
 }
 
 func TestLedgerTimesDeliveries(t *testing.T) {
@@ -163,7 +163,7 @@ func TestLedgerTimesDeliveries(t *testing.T) {
 	m.Measure(began, time.Time{})
 	l := NewLedger(LedgerConfig{Lanes: []Lane{{"q", "p0"}}, Groups: 2, Lease: time.Minute, Meter: m})
 	refs := begun(l, 2, began)
-	// One delivery to the first group is before the answer of the push.
+	// The first group receives one message before the answer to the push.
 	l.delivered("q", 0, got(began.Add(2*time.Millisecond), 0), nil)
 	l.answered(refs, pushStored, began.Add(5*time.Millisecond))
 	l.delivered("q", 0, got(began.Add(9*time.Millisecond), 1), nil)

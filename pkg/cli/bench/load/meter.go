@@ -11,7 +11,7 @@ import (
 	"github.com/DataDog/sketches-go/ddsketch"
 )
 
-// The times that are measured.
+// The names of the measured times.
 const (
 	TimePush       = "push"
 	TimePop        = "pop"
@@ -19,19 +19,19 @@ const (
 	TimeFromStart  = "push start to delivery"
 )
 
-// reportOrder is the order in which times are reported.
+// reportOrder is the order of the times in the report.
 var reportOrder = []string{TimePush, TimePop, TimeFromStart, TimeFromAnswer}
 
-// Meter counts and times one measurement. It is safe for concurrent use.
+// Meter counts messages and measures times during one measurement. It is safe for concurrent use.
 type Meter struct {
 	Pushed, Delivered Messages
-	// Requests counts all requests. Failed counts the failed ones.
+	// Requests counts all requests. Failed counts failed requests.
 	Requests, Failed atomic.Int64
 	// Times has the times of each name in reportOrder.
 	Times map[string]*Times
 
 	mu sync.Mutex
-	// from and until bound the measured interval; until zero has no bound.
+	// from and until limit the measured interval. If until is zero, the interval has no end.
 	from, until time.Time
 	errors      map[string]int
 	examples    map[string]string
@@ -40,7 +40,7 @@ type Meter struct {
 // Messages counts messages. Within counts the messages answered within the measured interval.
 type Messages struct{ All, Within atomic.Int64 }
 
-// NewMeter returns a meter that measures nothing before Measure.
+// NewMeter returns a meter. It measures nothing before a call of Measure.
 func NewMeter() *Meter {
 	m := &Meter{Times: map[string]*Times{}, errors: map[string]int{}, examples: map[string]string{}}
 	for _, name := range reportOrder {
@@ -49,14 +49,14 @@ func NewMeter() *Meter {
 	return m
 }
 
-// Measure sets the measured interval; until zero has no bound.
+// Measure sets the measured interval. If until is zero, the interval has no end.
 func (m *Meter) Measure(from, until time.Time) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	m.from, m.until = from, until
 }
 
-// End ends the interval, unless it ended earlier.
+// End ends the measured interval at the given time, unless it ends earlier.
 func (m *Meter) End(at time.Time) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -71,15 +71,14 @@ func (m *Meter) within(at time.Time) bool {
 	return !m.from.IsZero() && !at.Before(m.from) && (m.until.IsZero() || !at.After(m.until))
 }
 
-// Time adds the time from start to end if the request started within the interval. A nil meter
-// measures nothing.
+// Time adds the time from start to end if requested is within the measured interval. A nil meter measures nothing.
 func (m *Meter) Time(name string, requested, start, end time.Time) {
 	if m != nil && m.within(requested) {
 		m.Times[name].Add(end.Sub(start))
 	}
 }
 
-// count counts n messages of a request that was answered at the given time.
+// count counts n messages of a request. at is the time of the answer.
 func (m *Meter) count(messages *Messages, n int, at time.Time) {
 	messages.All.Add(int64(n))
 	if m.within(at) {
@@ -87,7 +86,7 @@ func (m *Meter) count(messages *Messages, n int, at time.Time) {
 	}
 }
 
-// fail counts a failed request and keeps one example of each kind.
+// fail counts a failed request. It keeps one example of each kind of error.
 func (m *Meter) fail(err error) {
 	kind := "other"
 	var f *Failure
@@ -102,21 +101,21 @@ func (m *Meter) fail(err error) {
 	}
 }
 
-// Errors returns the failed requests by kind, with an example of each kind.
+// Errors returns the number of failed requests of each kind, and one example of each kind.
 func (m *Meter) Errors() (counts map[string]int, examples map[string]string) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	return maps.Clone(m.errors), maps.Clone(m.examples)
 }
 
-// Seconds returns the length of the interval.
+// Seconds returns the length of the measured interval.
 func (m *Meter) Seconds() float64 {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	return max(0, m.until.Sub(m.from).Seconds())
 }
 
-// Latencies returns the quantiles of the times that were measured.
+// Latencies returns the quantiles of each name with at least one time.
 func (m *Meter) Latencies() []Latency {
 	all := []Latency{}
 	for _, name := range reportOrder {
@@ -127,7 +126,7 @@ func (m *Meter) Latencies() []Latency {
 	return all
 }
 
-// precision is the relative error of a quantile: three significant digits.
+// precision is the relative error of a quantile. It gives three significant digits.
 const precision = 0.0005
 
 // Latency has quantiles in milliseconds.
@@ -140,14 +139,14 @@ type Latency struct {
 	Max   float64 `json:"max"`
 }
 
-// Times collects times in microseconds, with three significant digits. A time may be negative: a
-// pop may be answered before its push. It is safe for concurrent use.
+// Times collects times in microseconds, with three significant digits. A time is negative if a message is delivered
+// before the answer to its push. Times is safe for concurrent use.
 type Times struct {
 	mu     sync.Mutex
 	sketch *ddsketch.DDSketch
 }
 
-// NewTimes returns a collection without times.
+// NewTimes returns an empty collection.
 func NewTimes() *Times {
 	sketch, _ := ddsketch.NewDefaultDDSketch(precision) // it fails only if the precision is not between 0 and 1
 	return &Times{sketch: sketch}
@@ -160,7 +159,7 @@ func (t *Times) Add(d time.Duration) {
 	_ = t.sketch.Add(float64(d.Microseconds())) // it fails only for a value out of range
 }
 
-// Merge adds all times of another collection, which does not change meanwhile.
+// Merge adds all times of another collection. The other collection must not change meanwhile.
 func (t *Times) Merge(other *Times) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -174,8 +173,8 @@ func (t *Times) Count() int {
 	return int(t.sketch.GetCount())
 }
 
-// Quantile returns the value that a share q of all times does not exceed, from 0 to 1; 0 if
-// there is no time.
+// Quantile returns the time that a share q of all times does not exceed. q is from 0 to 1. Quantile returns 0 if
+// there are no times.
 func (t *Times) Quantile(q float64) time.Duration {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -184,7 +183,7 @@ func (t *Times) Quantile(q float64) time.Duration {
 		return 0
 	}
 	rank := max(0, math.Floor(q*n+0.5)-1)
-	// The sketch rounds a rank towards the value that is nearer to 0.
+	// The sketch rounds a rank to the value nearer to 0.
 	at := func(rank float64) float64 {
 		micros, _ := t.sketch.GetValueAtQuantile(min(1, max(0, rank/(n-1)))) // it fails only without times
 		return math.Round(micros)
@@ -196,7 +195,7 @@ func (t *Times) Quantile(q float64) time.Duration {
 	return time.Duration(micros) * time.Microsecond
 }
 
-// Latency returns the quantiles; a negative time counts as 0.
+// Latency returns the quantiles. A negative time counts as 0.
 func (t *Times) Latency(name string) Latency {
 	millis := func(q float64) float64 { return float64(max(0, t.Quantile(q)).Microseconds()) / 1000 }
 	return Latency{Of: name, Count: t.Count(), P50: millis(0.5), P95: millis(0.95), P99: millis(0.99), Max: millis(1)}

@@ -16,31 +16,31 @@ const (
 	afterEmpty = 10 * time.Millisecond
 )
 
-// Traffic is what the producers and consumers of one measurement share.
+// Traffic has the objects and settings that all producers and consumers of one measurement share.
 type Traffic struct {
 	Client *Client
 	Meter  *Meter
 	Ledger *Ledger
-	// Groups are the names of the consumer groups; "" is queue mode.
+	// Groups are the names of the consumer groups. An empty name means requests without a group.
 	Groups []string
 	// PayloadSize is the length of a payload in bytes.
 	PayloadSize int
 	// TransactionIDs gives every message a transaction id.
 	TransactionIDs bool
-	// Unanswered counts pops without an answer. With autoAck such a pop may have consumed
-	// messages.
+	// Unanswered counts pops without an answer. A pop with autoAck may have consumed messages although it got no
+	// answer.
 	Unanswered atomic.Int64
 }
 
-// Producer pushes one call after the other. It belongs to one goroutine.
+// Producer sends one push after the other. It belongs to one goroutine.
 type Producer struct {
 	traffic *Traffic
-	// Client is the server that the producer pushes to; it may be changed between pushes.
+	// Client sends the pushes. It may be changed between two pushes.
 	Client *Client
 	Lanes  []int
-	// Batch is messages in a push, Spread the number of lanes they are for.
+	// Batch is the number of messages per push. Spread is the number of lanes of these messages.
 	Batch, Spread int
-	// InFlight is the most messages in flight in a closed loop; 0 is any number.
+	// InFlight is the maximum number of messages in flight in a closed loop. 0 means no limit.
 	InFlight int
 
 	turn   int
@@ -48,12 +48,12 @@ type Producer struct {
 	pushes batch
 }
 
-// NewProducer returns a producer for some lanes, with pushes of one message.
+// NewProducer returns a producer for the given lanes. Each push has one message.
 func (t *Traffic) NewProducer(lanes ...int) *Producer {
 	return &Producer{traffic: t, Client: t.Client, Lanes: lanes, Batch: 1, Spread: 1}
 }
 
-// NewProducers returns n producers that share all lanes, each lane at one producer.
+// NewProducers returns n producers. Each lane belongs to one of them.
 func (t *Traffic) NewProducers(n, batch, spread int) []*Producer {
 	all := make([]*Producer, n)
 	for i := range all {
@@ -67,8 +67,8 @@ func (t *Traffic) NewProducers(n, batch, spread int) []*Producer {
 	return all
 }
 
-// Push sends one batch to the next lanes of the producer. The push counts from start. Push
-// blocks until the answer, also if ctx ends, and records the outcome in ledger and meter.
+// Push sends one batch to the next lanes of the producer. The time of the push counts from start. Push blocks until
+// the answer, even if ctx ends. It records the outcome in the ledger and the meter.
 func (p *Producer) Push(ctx context.Context, start time.Time) (Response, error) {
 	p.refs = p.refs[:0]
 	spread := min(p.Spread, p.Batch, len(p.Lanes))
@@ -104,8 +104,7 @@ func (p *Producer) Push(ctx context.Context, start time.Time) (Response, error) 
 	return resp, err
 }
 
-// Loop pushes until the end of the pacer or of ctx. In a closed loop it waits while InFlight
-// messages are in flight.
+// Loop pushes until the pacer or ctx ends. In a closed loop, it waits while InFlight messages are in flight.
 func (p *Producer) Loop(ctx context.Context, pacer *Pacer) error {
 	for {
 		if !pacer.open() && p.InFlight > 0 {

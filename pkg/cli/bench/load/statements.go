@@ -11,16 +11,16 @@ import (
 	"github.com/jackc/pgx/v5"
 )
 
-// Statement is a statement of a database and its executions.
+// Statement is an SQL statement with the number and the total time of its calls.
 type Statement struct {
 	Text  string
 	Calls int
-	// Spent is the time of all calls at the database.
+	// Spent is the total execution time of all calls in the database.
 	Spent time.Duration
 }
 
-// Statements returns the statements of a database so far, read over any connection to the same
-// server. It needs the extension pg_stat_statements. Its own statement does not count.
+// Statements returns the statements that a database has executed so far. conn is a connection to any database of the
+// same server. The extension pg_stat_statements is required. The query of this function does not count.
 func Statements(ctx context.Context, conn *pgx.Conn, database string) ([]Statement, error) {
 	const query = `
 		SELECT s.query, sum(s.calls)::bigint, make_interval(secs => sum(s.total_exec_time) / 1000)
@@ -36,7 +36,7 @@ func Statements(ctx context.Context, conn *pgx.Conn, database string) ([]Stateme
 	return all, nil
 }
 
-// SortStatements sorts the most frequent statements first.
+// SortStatements sorts the statements by the number of calls, highest first.
 func SortStatements(all []Statement) {
 	slices.SortFunc(all, func(a, b Statement) int {
 		return cmp.Or(cmp.Compare(b.Calls, a.Calls), cmp.Compare(a.Text, b.Text))

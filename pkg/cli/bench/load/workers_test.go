@@ -16,7 +16,7 @@ func TestOpenLoopStartsAtFixedTimes(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		start := time.Now()
-		// 100 messages a second, 10 in a push: a push every 100 ms.
+		// 100 messages per second with 10 messages per push are one push every 100 ms.
 		p := NewPacer(start, start.Add(time.Second), 100, 10)
 		var due []time.Duration
 		for {
@@ -24,18 +24,18 @@ func TestOpenLoopStartsAtFixedTimes(t *testing.T) {
 			if !ok {
 				break
 			}
-			require.False(t, time.Now().Before(at), "no push starts too early")
+			require.False(t, time.Now().Before(at), "no push starts before its planned time")
 			due = append(due, at.Sub(start))
 			if len(due) == 3 {
-				time.Sleep(550 * time.Millisecond) // a server that stalls
+				time.Sleep(550 * time.Millisecond) // simulates a server that stalls
 			}
 		}
 		require.Len(t, due, 10)
 		for k, at := range due {
-			require.Equal(t, time.Duration(k)*100*time.Millisecond, at, "a delay does not move the planned starts")
+			require.Equal(t, time.Duration(k)*100*time.Millisecond, at, "a stall does not change the planned starts")
 		}
 		require.Equal(t, time.Second, time.Since(start).Round(100*time.Millisecond)+100*time.Millisecond)
-		p.Unsent(p.end, func(time.Time) { t.Error("each push was sent") })
+		p.Unsent(p.end, func(time.Time) { t.Error("Unsent reports a push although each push was sent") })
 	})
 }
 
@@ -69,7 +69,7 @@ func TestClosedLoopStartsAtOnce(t *testing.T) {
 		time.Sleep(time.Second)
 		_, ok = p.Next(t.Context())
 		require.False(t, ok)
-		p.Unsent(p.end, func(time.Time) { t.Error("a closed loop misses no push") })
+		p.Unsent(p.end, func(time.Time) { t.Error("Unsent reports a push of a closed loop") })
 	})
 }
 
@@ -100,7 +100,7 @@ func TestQuantiles(t *testing.T) {
 	for q, want := range map[float64]time.Duration{0: -100, 0.25: -51, 0.5: -1, 0.75: 50, 1: 100} {
 		require.Equal(t, want*time.Microsecond, times.Quantile(q), "%g", q)
 	}
-	require.Zero(t, times.Latency("x").P50, "a latency is not negative")
+	require.Zero(t, times.Latency("x").P50, "a negative time counts as 0")
 	single := NewTimes()
 	single.Add(7 * time.Microsecond)
 	require.Equal(t, 7*time.Microsecond, single.Quantile(0.01))

@@ -33,6 +33,7 @@ const timeAt = (chart, part) => clock(new Date(secondsAt(chart, part) * 1000));
 function show(chart, part, x, y) {
   let text = timeAt(chart, part);
   if (chosen?.chart === chart && chosen.from !== chosen.to) text = `${timeAt(chart, Math.min(chosen.from, chosen.to))} – ${timeAt(chart, Math.max(chosen.from, chosen.to))}`;
+  if (chart.querySelector("[data-live-end]") && part === 1) text += ", live";
   for (const line of chart.querySelectorAll("[data-values]")) {
     const values = line.dataset.values.split(" ");
     text += `\n${line.dataset.name}: ${values[Math.round(part * (values.length - 1))]}${chart.dataset.unit}`;

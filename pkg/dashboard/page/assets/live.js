@@ -3,8 +3,10 @@
 // hidden, or while the person has paused it.
 import { showTimes } from "./clock.js";
 import { morph } from "./morph.js";
+import { subscribe } from "./subscribe.js";
 
-let stream, since = "", lost = false, stale = false, reading = false, held = false, again = false, later, showState = () => {};
+// unsubscribe ends the subscription to changes. It is undefined if there is none.
+let unsubscribe, since = "", lost = false, stale = false, reading = false, held = false, again = false, later, showState = () => {};
 const paused = () => sessionStorage.getItem("belfry-paused") === "1";
 
 // places lists what a person can press in a part, in order.
@@ -32,15 +34,37 @@ function update(part, fresh) {
   if (focused?.isConnected && focused !== document.activeElement) focused.focus({ preventScroll: true });
 }
 
-// show shows what was read. A page that failed and one that did not replace each other as a whole.
+// isTyped reports whether the person has typed something that a load of the page would lose.
+const isTyped = () => [...document.querySelectorAll("main textarea, main input:not([type=hidden])")].some((one) => one.value !== one.defaultValue);
+
+// version is the path of the scripts, which changes with their content.
+const version = (page) => page.querySelector("script[type=module]")?.getAttribute("src");
+
+// renew loads the page again, because another version of the server has answered, whose pages need other scripts. During an
+// upgrade, both versions answer in turn. So it happens at most every 10 seconds.
+function renew() {
+  const last = Number(sessionStorage.getItem("belfry-renewed") ?? 0);
+  if (isTyped() || Date.now() - last < 10_000) return false;
+  sessionStorage.setItem("belfry-renewed", String(Date.now()));
+  location.reload();
+  return true;
+}
+
+// show shows what was read, and returns whether it could. A page that failed and one that did not replace each other as
+// a whole.
 function show(answer, fresh) {
   const failed = document.querySelector("[data-live=failure]") !== null;
-  if (answer.ok === failed) return location.reload();
+  if (version(fresh) !== version(document)) return renew();
+  if (answer.ok === failed) {
+    location.reload();
+    return true;
+  }
   showTimes(fresh);
   for (const part of document.querySelectorAll("[data-live]")) {
     const next = fresh.querySelector(`[data-live="${part.dataset.live}"]`);
     if (next) update(part, next);
   }
+  return true;
 }
 
 // hold keeps the page as it is while an action is under way, so that a change that it makes does not load the page
@@ -54,8 +78,7 @@ export function release() {
 // ended loads the page again, which leads to the sign-in page. A page in which the person has typed something stays,
 // and is current again after a sign-in in another tab.
 function ended() {
-  const typed = [...document.querySelectorAll("main textarea, main input:not([type=hidden])")].some((one) => one.value !== one.defaultValue);
-  if (!typed) return location.reload();
+  if (!isTyped()) return location.reload();
   stale = true;
   showState();
   clearTimeout(later);
@@ -73,9 +96,11 @@ async function read() {
     if (held) { again = true; return; }
     if (answer.status === 401) return ended();
     stale = answer.status >= 500;
-    if (!stale || document.querySelector("[data-live=failure]")) show(answer, new DOMParser().parseFromString(await answer.text(), "text/html"));
+    if (!stale || document.querySelector("[data-live=failure]")) {
+      stale = !show(answer, new DOMParser().parseFromString(await answer.text(), "text/html")) || stale;
+    }
     clearTimeout(later);
-    if (!answer.ok) later = setTimeout(() => { if (stream) read(); }, 3000);
+    if (!answer.ok || stale) later = setTimeout(() => { if (unsubscribe) read(); }, 3000);
     showState();
   } catch { // the server is away: the stream says so
   } finally {
@@ -84,24 +109,26 @@ async function read() {
   }
 }
 
-// connect opens the stream. It tells the server up to which change the page has seen, so that a change before
-// that is not missed and none is read twice. A browser tries again after an error of the network, but not after an
-// answer that is no stream, such as that of a server which starts.
+// connect subscribes to changes. It says up to which change the page has seen, so that a change before that is not missed
+// and none is read twice.
 function connect(button, state) {
-  const opened = stream = new EventSource(`live?${new URLSearchParams({ since })}`);
-  stream.addEventListener("open", () => { lost = false; button.dataset.open = ""; state(); });
-  stream.addEventListener("error", () => {
-    lost = true;
-    delete button.dataset.open;
-    if (opened.readyState === EventSource.CLOSED && stream === opened) setTimeout(() => {
-      if (stream !== opened) return;
-      stream = undefined;
-      read().then(state); // it goes to the sign-in page if the session is over
-    }, 2000);
+  unsubscribe = subscribe(since, (kind, id) => {
+    if (kind === "open") {
+      lost = false;
+      button.dataset.open = "";
+    } else if (kind === "change") {
+      since = id;
+      read();
+    } else {
+      lost ||= kind !== "ended";
+      delete button.dataset.open;
+      if (kind !== "lost") {
+        unsubscribe = undefined;
+        if (kind !== "gone") return read().then(state); // it goes to the sign-in page if the session is over
+      }
+    }
     state();
   });
-  stream.addEventListener("change", (event) => { since = event.lastEventId; read(); });
-  stream.addEventListener("ended", ended);
 }
 
 export function startLive() {
@@ -111,10 +138,10 @@ export function startLive() {
   since = button.dataset.since;
   const state = () => {
     const wanted = !paused() && !document.hidden;
-    if (wanted && !stream) connect(button, state);
-    else if (!wanted && stream) {
-      stream.close();
-      stream = undefined;
+    if (wanted && !unsubscribe) connect(button, state);
+    else if (!wanted && unsubscribe) {
+      unsubscribe();
+      unsubscribe = undefined;
       lost = false;
       delete button.dataset.open;
     }
@@ -128,7 +155,7 @@ export function startLive() {
     state();
   });
   document.addEventListener("visibilitychange", state);
-  addEventListener("pagehide", () => stream?.close());
+  addEventListener("pagehide", () => unsubscribe?.());
   addEventListener("pageshow", (event) => { if (event.persisted) location.reload(); });
   if (document.querySelector("[data-live=failure]")) later = setTimeout(read, 3000);
   state();

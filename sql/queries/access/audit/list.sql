@@ -1,8 +1,8 @@
--- Lists rows, the newest first. Filter, each may be NULL: $1 action, $2 queue, $3 group, $4 subject, $5
--- and $6 first and last instant. $7 and $8: only those after this instant and id, or NULL. $9: how many. $10: LIKE
--- patterns of names of queues (NULL: any).
--- Only one of the parts runs: the part whose index fits the filter. The bounds and the order name the column of
--- the filter, so only that index gives the order, whatever the statistics say.
+-- Lists rows of the audit, the newest first. Filter, each may be NULL: $1 action, $2 queue, $3 group, $4
+-- subject, $5 and $6 first and last instant, $7 and $8 the instant and id after which the list
+-- continues. $9: rows at most. $10: LIKE patterns of queue names (NULL: any). Only one part of the UNION
+-- runs: the part whose index fits the filter. Its bounds and its order use the column of the filter, so
+-- the planner can only choose that index, whatever the statistics are.
 SELECT a.id, a.at, a.subject, a.token_id, a.address, a.request_id, a.action, a.queue, a.partition, a.consumer_group, a.transaction_id,
        a.parameters, a.counts, a.result
   FROM ((SELECT k.id, k.at FROM belfry.audit k

@@ -1,6 +1,6 @@
--- Revokes token $1, which ends at $2 (NULL: never, or not known), tells the servers, and returns the
--- role of the session. It deletes the rows of tokens that ended more than a day ago, because no
--- server accepts these.
+-- Revokes token $1, which expires at $2 (NULL: never, or unknown), notifies the servers, and returns the
+-- role of the session. It deletes the rows of tokens that expired more than a day ago, because no server
+-- accepts an expired token.
 WITH ended AS (
     DELETE FROM belfry.revoked_token o WHERE o.expires_at < statement_timestamp() - interval '1 day' AND o.id <> $1::text
 ), revoked AS (

@@ -1,3 +1,3 @@
--- Attaches a table to a queue; see belfry.attach. $1 table as written in SQL, $2 queue, $3 events,
--- $4 key, $5 condition or NULL, $6 payload, $7 columns or NULL, $8 strict.
+-- Attaches a table to a queue; see belfry.attach. $1 table in SQL syntax, $2 queue, $3 events, $4 key,
+-- $5 condition or NULL, $6 payload, $7 columns or NULL, $8 strict.
 SELECT belfry.attach($1::text::regclass, $2::text, $3::text[], $4::text[], $5::text, $6::text, $7::text[], $8::boolean)

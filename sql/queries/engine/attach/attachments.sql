@@ -1,5 +1,5 @@
--- Lists $2 attached tables with their failures, in the order in which they were attached: those after
--- id $1. $3: LIKE patterns of names of queues (NULL: any).
+-- Lists at most $2 attached tables with their failures, after the attachment with the id $1, by id. $3:
+-- LIKE patterns of queue names (NULL: any).
 SELECT a.id, a."table", a.queue, a.events, a.key, a.condition, a.payload, a.columns, a.strict, a.attached_by::text, a.attached_at,
        a.triggers, a.failures, a.last_failed_at, a.last_failure
   FROM belfry.attachments a

@@ -1,5 +1,5 @@
 -- Counts the cursors of group $1 in partitions of queue $2 above id $3, and examines at most $4
--- partitions. Returns the last examined one. No row: the end.
+-- partitions. Returns the id of the last examined partition. No row: no partition is left.
 SELECT max(p.id) AS upto, count(c.group_id) AS cursors
   FROM (SELECT p.id
           FROM belfry.partition p

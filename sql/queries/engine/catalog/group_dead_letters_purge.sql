@@ -1,5 +1,5 @@
--- Deletes up to $3 dead letters of group $2 in partitions $1. The cursors of the group are deleted
--- there, so no new dead letter can come.
+-- Deletes up to $3 dead letters of group $2 in partitions $1. The cursors of the group in these
+-- partitions are deleted already, so no new dead letter can be added.
 DELETE FROM belfry.dead_letter l
  WHERE l.id = ANY (ARRAY (
         SELECT d.id

@@ -1,5 +1,5 @@
--- Begins the deletion of group $1. From this commit on its cursors and leases have no meaning.
--- Returns the group if it existed. $2: the epoch in which the id is valid.
+-- Begins the deletion of group $1. After the commit no statement uses its cursors and leases. Returns
+-- the group if it existed. $2: the epoch in which the id is valid.
 WITH gone AS (
     DELETE FROM belfry.consumer_group g
      WHERE g.id = $1::bigint AND belfry.epoch() = $2::bigint

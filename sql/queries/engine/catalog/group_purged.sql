@@ -1,3 +1,3 @@
--- Deletes the deletion record of group $1, after everything else of the group was deleted.
+-- Deletes the row of group $1 in belfry.group_deleted, after all other rows of the group were deleted.
 DELETE FROM belfry.group_deleted d
  WHERE d.group_id = $1::bigint

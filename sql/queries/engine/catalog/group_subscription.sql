@@ -1,5 +1,5 @@
--- Moves the stored subscriptions of group $1 to the instant $2, in all queues. A group that started
--- at the first message has none.
+-- Sets the stored start of the groups named $1 to the instant $2, in all queues. A group that starts at
+-- the first message has no stored start.
 WITH held AS MATERIALIZED (
     SELECT g.id
       FROM belfry.consumer_group g

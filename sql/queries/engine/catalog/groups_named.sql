@@ -1,6 +1,6 @@
--- Lists the groups named $1, one for each queue that is not deleted, or only the one of queue $2 if
--- $2 is not NULL. The ids are valid only within the epoch: after a failover or a restore, an id may
--- belong to another row. group_delete.sql compares it.
+-- Lists the groups named $1, one for each queue that is not deleted. $2: only the group of this queue
+-- (NULL: of any queue). The ids are valid only in the epoch of the row: after a failover or a restore,
+-- an id may belong to another row. group_delete.sql compares the epoch.
 SELECT g.queue_id, g.id AS group_id, belfry.epoch() AS epoch
   FROM belfry.consumer_group g
  CROSS JOIN LATERAL (

@@ -1,6 +1,6 @@
--- Reads how late ready messages are: the age in seconds of the oldest one (0: none), and the number
--- of groups that one makes late, as belfry.late_after says with the default $1 in seconds. It examines the longest due
--- partition of each group, so the cost grows with the groups.
+-- Returns the age in seconds of the oldest ready message (0: none), and the number of late groups
+-- (belfry.late_after; $1: default in seconds). It examines only the longest due partition of each
+-- group, so the cost grows with the number of groups.
 SELECT coalesce(max(m.age), 0) AS oldest,
        count(*) FILTER (WHERE m.age >= m.target) AS late
   FROM (SELECT extract(epoch FROM statement_timestamp() - head.created_at)::float8 AS age,

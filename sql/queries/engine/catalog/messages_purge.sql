@@ -1,5 +1,5 @@
--- Deletes up to $2 messages of the partitions $1, if these are closed. A restored backup may undo a
--- deletion while this runs. Messages never change, so their ctid is stable.
+-- Deletes up to $2 messages of the partitions $1, if the partitions are closed: a restored backup may
+-- have undone the deletion of the queue. Messages of a deleted queue never change, so their ctid is stable.
 DELETE FROM belfry.message m
  WHERE m.ctid = ANY (ARRAY (
         SELECT d.ctid

@@ -1,4 +1,4 @@
--- Reads the queues and groups of leases ($1), also of leases that have expired.
+-- Reads the queues and groups of the leases $1, including expired leases.
 SELECT DISTINCT c.lease_id, q.name AS queue_name, g.name AS group_name
   FROM belfry.cursor c
  CROSS JOIN LATERAL (SELECT g.name, g.queue_id FROM belfry.consumer_group g WHERE g.id = c.group_id OFFSET 0) AS g

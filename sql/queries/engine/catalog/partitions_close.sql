@@ -1,7 +1,7 @@
 -- Closes up to $2 open partitions of queue $1, by name from $3 on, if the deletion of the queue has
--- begun. After this commit no push can reach them. Returns their ids, and in each row the name to
--- continue from. The order by name makes a page cost the same, however many partitions are closed
--- already. The locks are taken in id order, and wait for the cycles of streams that hold a partition.
+-- begun. After the commit no push can reach them. Returns their ids, and in each row the name for the
+-- next page. Because of the order by name, the cost of a page does not grow with the closed partitions.
+-- The statement locks in id order, and waits for the cycles of streams that have locked a partition.
 WITH page AS MATERIALIZED (
     SELECT p.id, p.name
       FROM belfry.partition p

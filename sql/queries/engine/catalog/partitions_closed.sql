@@ -2,5 +2,5 @@
 SELECT p.id
   FROM belfry.partition p
  WHERE p.queue_id = $1::bigint AND p.closed
- ORDER BY p.id + 0 -- + 0: not in the order of an index
+ ORDER BY p.id + 0 -- + 0 avoids the order of an index
  LIMIT $2::bigint

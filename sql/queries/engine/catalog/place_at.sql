@@ -1,5 +1,5 @@
--- Returns when the last message up to seq $2 of partition $1 was stored: NULL without such a message. The newest message
--- of a partition counts although it may be deleted.
+-- Returns the instant at which the last message up to seq $2 of partition $1 was stored. NULL: there is
+-- no such message. The newest message of a partition counts even if it is deleted.
 SELECT CASE WHEN p.last_seq = $2::bigint THEN p.last_push_at ELSE (
             SELECT m.created_at FROM belfry.message m
              WHERE m.partition_id = p.id AND m.seq <= $2::bigint

@@ -1,6 +1,6 @@
--- Replaces the tags and all options of the live queue $1. $2 namespace, $3 task, $4 to $18 the
--- options of Queen MQ in the order of the table, $19 to $23 those of Belfry. Returns whether the tags changed
--- (retagged), and whether ready_at must be computed again (recompute).
+-- Replaces the tags and all options of the live queue $1. $2 namespace, $3 task, $4 to $18 the options
+-- of Queen MQ in the order of the columns, $19 to $23 the options that only Belfry has. Returns whether
+-- the tags changed (retagged), and whether ready_at must be computed again (recompute).
 WITH old AS MATERIALIZED (
     SELECT q.id, q.namespace, q.task, q.delayed_processing, q.window_buffer, q.retry_delay
       FROM belfry.queue q

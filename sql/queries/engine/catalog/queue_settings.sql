@@ -1,5 +1,5 @@
--- Reads the tags and all options of the live queue $1, in the order of catalog/queue_configure, and locks its row until
--- the transaction ends.
+-- Reads the tags and all options of the live queue $1, in the order of catalog/queue_configure, and
+-- locks the row of the queue until the transaction ends.
 SELECT q.namespace, q.task, q.lease_time, q.retry_limit, q.delayed_processing, q.window_buffer, q.encryption_enabled,
        q.retention_enabled, q.retention_seconds, q.completed_retention_seconds, q.max_wait_time_seconds, q.max_size,
        q.priority, q.retry_delay, q.ttl, q.dead_letter_queue, q.dlq_after_max_retries, q.retry_backoff, q.retry_delay_max,

@@ -1,11 +1,11 @@
--- Computes ready_at again after an option changed, for the cursors at partitions $1 and groups $2
+-- Computes ready_at again after an option changed, for the cursors of partitions $1 and groups $2
 -- (pairs) that have no live lease. An earlier statement of the transaction locked the cursors
--- (recompute_ready_lock.sql, recompute_ready_wait.sql). So this snapshot has every commit of the
--- transactions that locked them before. A wake must follow. The wake also handles the cursors that
--- wait for the start of their group, which this statement skips.
+-- (recompute_ready_lock.sql, recompute_ready_wait.sql). So this snapshot contains the commits of all
+-- transactions that had locked the cursors before. A wake must follow the commit. This statement skips
+-- the cursors that wait for the start of their group. The wake handles these cursors.
 --
--- A retry delay stays, unless its queue has none any more. The retry delay of a redriven message
--- stays if the cursor has a live lease.
+-- A retry delay stays, unless the retry_delay of the queue is 0 now. The retry delay of a redriven
+-- message also stays if the cursor has a live lease.
 WITH unleased AS MATERIALIZED (
     SELECT k.ctid, d.partition_id, d.group_id
       FROM unnest($1::bigint[], $2::bigint[]) AS d(partition_id, group_id)

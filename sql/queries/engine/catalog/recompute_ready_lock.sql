@@ -1,8 +1,8 @@
 -- Locks each cursor of partitions $1 that no other transaction has locked, and never waits.
--- recompute_ready.sql follows. Returns each cursor with own = false, and each cursor that it locked
--- once more with own = true.
+-- recompute_ready.sql runs after it. Returns each cursor with own = false. For each locked cursor,
+-- returns a second row with own = true.
 --
--- Leased cursors are included: another transaction may be ending the lease, with a ready_at that it
+-- Leased cursors are included: another transaction may end the lease now, and write a ready_at that it
 -- computed before the option changed.
 WITH own AS MATERIALIZED (
     SELECT c.partition_id, c.group_id

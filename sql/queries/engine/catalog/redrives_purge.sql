@@ -1,5 +1,5 @@
--- Deletes up to $2 redrives of the closed partitions $1. Their cursors are deleted, so no session
--- changes these rows, and their ctid is stable.
+-- Deletes up to $2 redrives of the closed partitions $1. The cursors of these partitions are deleted
+-- already, so no session changes the redrives, and the ctid of a redrive is stable.
 DELETE FROM belfry.redrive r
  WHERE r.ctid = ANY (ARRAY (
         SELECT d.ctid

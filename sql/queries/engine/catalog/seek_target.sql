@@ -1,6 +1,6 @@
--- Looks up the target of a seek. $1 queue, $2 group, $3 partition or NULL. Returns one row if the
--- queue exists. group_id and partition_id are NULL if they do not exist. epoch: the ids are valid
--- in this epoch.
+-- Looks up the target of a seek. $1 queue, $2 group, $3 partition or NULL. Returns one row if the queue
+-- exists. group_id is NULL if the group does not exist, and partition_id if the partition does not
+-- exist. The ids are valid in the returned epoch.
 SELECT q.id AS queue_id, g.id AS group_id, p.id AS partition_id, belfry.epoch() AS epoch
   FROM belfry.queue q
   LEFT JOIN LATERAL (

@@ -1,5 +1,5 @@
--- Deletes the dead letters with the ids $1, if $2 is the epoch. It skips locked ones: waiting here
--- while holding others could deadlock with the deletion of a message, which locks in another order.
+-- Deletes the dead letters with the ids $1, if $2 is the epoch. It skips locked dead letters: to wait
+-- for a lock could cause a deadlock with the deletion of a message, which locks in another order.
 DELETE FROM belfry.dead_letter l
  WHERE l.id = ANY (ARRAY (
         SELECT d.id FROM belfry.dead_letter d

@@ -1,4 +1,4 @@
--- Reads the dead letters with the ids $1, in this order. It has the columns of list.sql.
+-- Reads the dead letters with the ids $1, in the order of $1. It has the columns of list.sql.
 SELECT l.id, l.failed_at, l.attempts, coalesce(l.error, '') AS error, q.name AS queue_name, g.name AS group_name, p.name AS partition_name,
        p.uid AS partition_uid, m.id AS message_id, m.transaction_id, m.payload, coalesce(m.encrypted, false) AS encrypted,
        m.producer_sub, m.created_at

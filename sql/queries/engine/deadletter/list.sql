@@ -1,8 +1,8 @@
 -- Lists dead letters, the newest failure first. Filter, each may be NULL: $1 queue, $2 group, $3
--- partition, $4 and $5 first and last instant of failure, $6 transaction id, $7 the first 200
--- characters of the error. $8 and $9: only those after this failed_at and id, or NULL. $10: how many.
--- $11: how many to skip. $12: LIKE patterns of names of queues (NULL: any). The columns of a deleted
--- message are NULL.
+-- partition, $4 and $5 first and last instant of failure, $6 transaction id, $7 the first 200 characters
+-- of the error, $8 and $9 the failed_at and id after which the list continues. $10: rows at most. $11:
+-- rows to skip. $12: LIKE patterns of queue names (NULL: any). The columns of a deleted message are
+-- NULL.
 SELECT l.id, l.failed_at, l.attempts, coalesce(l.error, '') AS error, l.queue_name, l.group_name, p.name AS partition_name,
        p.uid AS partition_uid, m.id AS message_id, m.transaction_id, m.payload, coalesce(m.encrypted, false) AS encrypted,
        m.producer_sub, m.created_at

@@ -1,5 +1,5 @@
 -- Reads the state of the message at seq $2 for each group that reads partition $1: consumed, leased
--- until, or dead-lettered with attempts and error. In the order of the names.
+-- until, or dead-lettered with attempts and error. The rows are in the order of the group names.
 SELECT g.name,
        r.seq IS NULL AND (c.committed >= $2::bigint OR coalesce($2::bigint <@ c.skip, false)) AS consumed,
        CASE WHEN c.lease_until > statement_timestamp()

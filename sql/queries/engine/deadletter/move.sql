@@ -1,6 +1,7 @@
--- Pushes the messages of the dead letters with the ids $1 to queue $3, and deletes these dead letters, if $2 is the epoch. The
--- pushes go through the inbox, in the order of the log. A dead letter stays if its message is deleted or sealed, or if it is
--- locked: see delete.sql. Returns the number of moved dead letters.
+-- Pushes the messages of the dead letters with the ids $1 to queue $3, and deletes these dead letters,
+-- if $2 is the epoch. The messages go through the inbox, in the order of the log. A dead letter stays if
+-- its message is deleted or encrypted, or if the dead letter is locked; see delete.sql. Returns the
+-- number of moved dead letters.
 WITH held AS MATERIALIZED (
     SELECT d.id, d.partition_id, d.seq FROM belfry.dead_letter d
      WHERE d.id = ANY ($1::bigint[]) AND belfry.epoch() = $2::bigint

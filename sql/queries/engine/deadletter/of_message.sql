@@ -1,5 +1,5 @@
--- Finds the dead letters of the message with transaction id $2 in the partition with uid $1, of
--- group $3 (NULL: all groups). epoch: the ids are valid in this epoch.
+-- Finds the dead letters of the message with transaction id $2 in the partition with uid $1, of group $3
+-- (NULL: all groups). The ids are valid in the returned epoch.
 SELECT d.id, belfry.epoch() AS epoch
   FROM belfry.partition p
   JOIN belfry.message m ON m.partition_id = p.id AND m.transaction_id = $2::text

@@ -1,8 +1,8 @@
--- Lists a page of dead letters for processing, the oldest failure first. Filter, each may be NULL:
--- $1 queue, $2 group, $3 partition, $4 and $5 first and last instant of failure, $6 transaction id,
--- $7 the first 200 characters of the error. $8 and $9: only those after this failed_at and id, or
--- NULL. $10: how many. $11 and $12: the snapshot and the instant of a count. epoch: the ids are valid in this epoch. existed: the
--- count has seen it.
+-- Lists a page of dead letters for processing, the oldest failure first. Filter, each may be NULL: $1
+-- queue, $2 group, $3 partition, $4 and $5 first and last instant of failure, $6 transaction id, $7 the
+-- first 200 characters of the error, $8 and $9 the failed_at and id after which the list continues. $10:
+-- rows at most. $11 and $12: the snapshot and the instant of a count. The ids are valid in the returned
+-- epoch. existed: the count includes the dead letter.
 SELECT d.id, d.failed_at, belfry.epoch() AS epoch, belfry.existed(d.inserted_by, d.failed_at, $11::text::pg_snapshot, $12::timestamptz) AS existed
   FROM belfry.queue q
  CROSS JOIN LATERAL (

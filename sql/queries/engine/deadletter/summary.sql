@@ -1,17 +1,18 @@
--- Counts dead letters by error and by partition. It examines at most $10 of them, the newest first,
--- after failed_at $8 and id $9 (NULL: from the newest one). Filter, each may be NULL: $1 queue, $2
--- group, $3 partition, $4 and $5 first and last instant of failure, $6 transaction id, $7 the first
--- 200 characters of the error, $11 LIKE patterns of names of queues. $12: how many errors and how
--- many partitions are returned, those with the most dead letters. $13: how many ids are returned.
+-- Counts dead letters by error and by partition. It examines at most $10 dead letters, the newest first,
+-- after failed_at $8 and id $9 (NULL: from the newest). Filter, each may be NULL: $1 queue, $2 group, $3
+-- partition, $4 and $5 first and last instant of failure, $6 transaction id, $7 the first 200 characters
+-- of the error, $11 LIKE patterns of queue names. $12: at most this many errors and this many partitions
+-- are returned, those with the most dead letters. $13: ids at most.
 --
--- Without a queue, the order is that of the ids. With a queue, each of its groups is read by its
--- index, and each group gets an equal share of $10. The examined rows end at the last row of the
--- first group whose share was too small, so that no newer row is missing (cut). With a queue and a
--- partition that has at most $10 dead letters, only these are examined (target).
+-- Without a queue, the dead letters are read in the order of their ids. With a queue, each of its groups
+-- is read by an index on the group, and gets an equal share of $10. If a share was too small for its
+-- group, the examined rows end at the last row that was read for that group (cut). So no newer row is
+-- missing. If a queue and a partition are given, and the partition has at most $10 dead letters, only
+-- the dead letters of the partition are examined (target).
 --
--- The first row always exists: kind 0, with the numbers of examined and of matching rows, the end of
--- the examined rows (NULL: all were examined) and the ids of the newest matching rows. Kind 1 is an
--- error of a group, kind 2 a partition of a group.
+-- The first row always exists and has kind 0. It has the numbers of examined and of matching rows, the
+-- end of the examined rows (NULL: all were examined) and the ids of the newest matching rows. A row of
+-- kind 1 is an error of a group, and a row of kind 2 is a partition of a group.
 WITH g AS MATERIALIZED (
     SELECT g.id
       FROM belfry.queue q

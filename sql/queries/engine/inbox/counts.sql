@@ -1,4 +1,4 @@
--- Counts the waiting and the rejected rows of the inbox, up to $1 each. Also returns the age in
+-- Counts the waiting and the rejected rows of the inbox, at most $1 of each. Also returns the age in
 -- seconds of the oldest waiting row (0: none).
 SELECT (SELECT count(*) FROM (SELECT 1 FROM belfry.inbox i LIMIT $1::bigint) AS w) AS waiting,
        (SELECT count(*) FROM (SELECT 1 FROM belfry.inbox_rejected r LIMIT $1::bigint) AS w) AS rejected,

@@ -1,6 +1,7 @@
--- Ends the session that holds lock ($1, $2) if it is frozen for $3 seconds; see watch.sql. Postgres
--- undoes its transaction before another session can get the lock. A session of the same process
--- holds or wants lock ($1, $4). It is ended too. Returns the number of ended sessions.
+-- Ends the session that holds lock ($1, $2) if the session is frozen for $3 seconds; see watch.sql.
+-- Postgres rolls the transaction of the session back before another session can get the lock. A second
+-- session of the frozen process holds lock ($1, $4) or waits for it. The statement ends the second
+-- session too. Returns the number of ended sessions.
 WITH here AS (
     SELECT l.pid, l.objid::bigint AS id, l.mode
       FROM pg_locks l

@@ -1,5 +1,6 @@
--- Reads the first $2 rows of the inbox, among all rows: look.sql for the empty snapshot $1, with
--- the same parameters and columns. It reads no more than these rows, however many wait.
+-- Reads the first $2 rows of the inbox among all rows. It has the parameters and columns of look.sql.
+-- The sequencer uses it in place of look.sql if the snapshot $1 is empty. It reads only these rows, however
+-- many rows wait.
 WITH ordered AS MATERIALIZED (
     SELECT i.id, row_number() OVER (ORDER BY i.id) AS nth
       FROM belfry.inbox i WHERE $1::text IS NOT NULL ORDER BY i.id LIMIT $2::bigint

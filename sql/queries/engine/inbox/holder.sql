@@ -1,5 +1,5 @@
--- Finds the session that holds the first taken lock among ($1, any of $2), with its application
--- name. pid is 0 for a prepared transaction. No row: no lock is taken.
+-- Finds a session that holds a lock ($1, any of $2), with its application name. If several locks are
+-- held, the lowest id decides. pid is 0 for a prepared transaction. No row: no lock is held.
 SELECT coalesce(l.pid, 0)::bigint AS pid, coalesce(a.usename, '')::text AS username, coalesce(a.application_name, '') AS application
   FROM pg_locks l
   LEFT JOIN pg_stat_activity a ON a.pid = l.pid

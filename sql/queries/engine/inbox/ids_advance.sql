@@ -1,2 +1,3 @@
--- Returns the tables whose next ids were already in use; see belfry.advance_ids.
+-- Moves the id sequences past the ids in use, and returns the tables whose sequence moved; see
+-- belfry.advance_ids.
 SELECT belfry.advance_ids()

@@ -1,6 +1,6 @@
--- Reads the first $2 rows of the inbox that snapshot $1 (as text) did not contain, in the order of
--- the inserts. It searches by the transactions that were open in that snapshot, so deleted rows
--- cost nothing. A payload of more than $3 bytes is NULL. The first row always exists, and has the
+-- Reads the first $2 rows of the inbox that snapshot $1 (as text) did not contain, in the order of the
+-- inserts. It searches for rows of transactions that were not finished in that snapshot, so it does not
+-- read deleted rows. A payload of more than $3 bytes is NULL. The first row always exists, and has the
 -- snapshot of this statement. Its id is NULL if no row was found.
 WITH fresh AS MATERIALIZED (
     SELECT i.id FROM belfry.inbox i WHERE i.xid >= pg_snapshot_xmax($1::text::pg_snapshot)

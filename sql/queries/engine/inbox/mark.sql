@@ -1,3 +1,3 @@
--- Begins the time in which producers may leave out their notification. Takes lock ($1, $2), which
--- keeps the other instances watching, and notifies them.
+-- Begins the time in which producers need not send a notification. Takes lock ($1, $2) and notifies the
+-- other instances. While the lock is held, they watch the inbox.
 SELECT pg_try_advisory_lock($1::integer, $2::integer), belfry.wake()

@@ -1,5 +1,5 @@
--- Reports for $2 rows of the inbox after id $1 whether each can be converted to UTF-8. A payload of
--- more than $3 bytes is not checked, because it is not read either.
+-- Reports for $2 rows of the inbox after id $1 whether each row can be converted to UTF-8. A payload of
+-- more than $3 bytes is not checked, because look.sql does not read it.
 SELECT f.id, belfry.is_utf8(i.queue) AND belfry.is_utf8(i.partition) AND belfry.is_utf8(i.transaction_id) AND belfry.is_utf8(i.payload) AS readable
   FROM (SELECT i.id FROM belfry.inbox i WHERE i.id > $1::bigint ORDER BY i.id LIMIT $2::bigint) AS f
  CROSS JOIN LATERAL (

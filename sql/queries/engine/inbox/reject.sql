@@ -1,5 +1,5 @@
--- Moves the inbox rows $1 to the rejected ones, with codes $2 and reasons $3. A row that was
--- deleted meanwhile is not moved.
+-- Moves the inbox rows $1 to belfry.inbox_rejected, with codes $2 and reasons $3. A row that was deleted
+-- meanwhile is not moved.
 WITH gone AS (
     DELETE FROM belfry.inbox i WHERE i.id = ANY ($1::bigint[])
     RETURNING i.id, i.queue, i.partition, i.payload, i.transaction_id, i.trace_id, i.visible_at, i.inserted_at

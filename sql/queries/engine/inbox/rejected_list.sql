@@ -1,10 +1,10 @@
--- Lists rejected rows of the inbox, the newest first. It examines $5 rows before id $1 (NULL: the
--- newest ones), and returns the first $6 of them that match. Filter, each may be NULL: $2 queue, $3
--- code, $4 LIKE patterns of names of queues. The first row always exists. It counts the examined
--- rows, and has the id of the last one. Its own columns are NULL if no row matches.
+-- Lists rejected rows of the inbox, the newest first. It examines $5 rows before id $1 (NULL: the newest
+-- rows), and returns the first $6 rows that match. Filter, each may be NULL: $2 queue, $3 code, $4 LIKE
+-- patterns of queue names. Each returned row has the number of examined rows and the id of the last
+-- examined row. If no row matches, one row is returned, and its other columns are NULL.
 --
--- A name that is not UTF-8 is NULL. excerpt is the beginning of the payload. It is NULL if it is not
--- UTF-8, or if the payload takes more than 1 MiB, which is not read.
+-- A name that is not UTF-8 is NULL. excerpt is the beginning of the payload. excerpt is NULL if it is
+-- not UTF-8, or if the stored payload is larger than 1 MiB.
 WITH examined AS MATERIALIZED (
     SELECT r.id, r.queue, r.code
       FROM belfry.inbox_rejected r

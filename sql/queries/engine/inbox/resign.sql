@@ -1,2 +1,2 @@
--- Stops being the sequencer, and notifies the other instances. One of them takes over.
+-- Releases the locks of the sequencer, and notifies the other instances, so that another instance takes over.
 SELECT pg_advisory_unlock_all(), belfry.wake()

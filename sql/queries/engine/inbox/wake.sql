@@ -1,2 +1,2 @@
--- Asks the sequencer to read rows that were inserted without a notification.
+-- Notifies the sequencer, which then reads rows that were inserted without a notification.
 SELECT belfry.wake()

@@ -1,7 +1,7 @@
--- Reads what an instance that is not the sequencer needs. head: the first waiting row (0: none).
--- frozen: the session with lock ($1, $2) has waited for its client for more than $3 seconds, as the
--- session of a frozen process does. It is not frozen while look.sql runs for it. marked: a session
--- holds lock ($1, $4), so rows may come without a notification.
+-- Returns the facts that an instance needs to watch the sequencer. head: the id of the first waiting row
+-- (0: none). frozen: the session with lock ($1, $2) has waited for its client for more than $3 seconds,
+-- so the process of the sequencer seems to be frozen. frozen is false while look.sql or first.sql runs.
+-- marked: a session holds lock ($1, $4), so producers may insert rows without a notification.
 SELECT coalesce((SELECT min(i.id) FROM belfry.inbox i), 0) AS head,
        EXISTS (
        SELECT 1

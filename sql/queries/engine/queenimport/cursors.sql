@@ -1,6 +1,6 @@
--- Creates the cursors that group $1 lacks in the partitions with uids $2 of queue $3. By array:
--- each is behind the last message up to the instant $4 and the id $5, has consumed $6 messages, and has
--- $7 failures.
+-- Creates the missing cursors of group $1 in the partitions with uids $2 of queue $3. By array: a cursor
+-- is at the last message up to the instant $4 and the id $5, has consumed $6 messages, and has $7
+-- failures.
 INSERT INTO belfry.cursor (partition_id, group_id, committed, consumed, consumed_at, failures)
 SELECT p.id, $1::bigint,
        coalesce((SELECT m.seq FROM belfry.message m

@@ -1,4 +1,4 @@
--- Stores the state of query $1 (id). By array: $2 uids of partitions, $3 keys, $4 values, $5 instants.
+-- Stores the state of stream $1 (id). By array: $2 uids of partitions, $3 keys, $4 values, $5 instants.
 INSERT INTO belfry.stream_state AS s (stream_id, partition_id, key, value, window_end, updated_at)
 SELECT $1::bigint, p.id, k.key, k.value::json,
        CASE WHEN json_typeof(k.value::json -> 'windowEnd') = 'number' THEN (k.value::json ->> 'windowEnd')::float8 END, k.updated_at

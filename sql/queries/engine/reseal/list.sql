@@ -1,5 +1,5 @@
--- Lists the next messages of the queue $1 by partition name and seq, $4 at most: those after the message
--- $3 of the partition $2. It does not read payloads, so bytes may be too high; see delivery_bytes.
+-- Lists messages of the queue $1 by partition name and seq, at most $4. It starts after the seq $3 in
+-- the partition named $2. It does not read payloads, so bytes may be too high; see delivery_bytes.
 SELECT p.id AS partition_id, p.name AS partition_name, m.seq, m.id, m.transaction_id, m.bytes
   FROM belfry.partition p
  CROSS JOIN LATERAL (

@@ -1,6 +1,6 @@
--- Reads messages. By array: $1 partition ids, $2 seqs. key_id is that of the envelope: '' for
--- encryption.key, NULL for an older envelope and for clear text. The payload is NULL if the key $3
--- encrypted it, unless $4, and for clear text unless $5.
+-- Reads messages. By array: $1 partition ids, $2 seqs. key_id is the keyId of the envelope: '' for
+-- encryption.key, NULL for an older envelope and for clear text. The payload is NULL in two cases: if $4
+-- is false and the key with the id $3 encrypted it, and if $5 is false and it is clear text.
 SELECT m.ord, m.encrypted, m.key_id,
        CASE WHEN m.encrypted AND ($4::boolean OR m.key_id IS DISTINCT FROM $3::text) OR NOT m.encrypted AND $5::boolean
             THEN m.payload END AS payload

@@ -1,6 +1,6 @@
--- Replaces payloads by envelopes. By array: $1 partition ids, $2 seqs, $3 message ids, $4 envelopes.
--- Returns the positions in the arrays. A message that another transaction locks is left out. Nothing
--- else of a message changes.
+-- Replaces payloads by encrypted envelopes. By array: $1 partition ids, $2 seqs, $3 message ids, $4
+-- envelopes. Returns the positions of the updated messages in the arrays. It skips a message that
+-- another transaction has locked.
 UPDATE belfry.message m
    SET payload = n.payload::json, encrypted = true
   FROM (SELECT l.partition_id, l.seq, k.payload, k.ord

@@ -1,5 +1,5 @@
--- ack_apply for a transaction with required leases: the cursors under the leases $12 are locked as
--- well. $1 to $11 are the parameters of ack_apply.
+-- Does the same as ack_apply.sql for a transaction with required leases: it also locks the cursors with
+-- the leases $12. $1 to $11 are the parameters of ack_apply.sql.
 SELECT a.item, a.entry, a.verdict, a.cursor_index, a.partition_id, a.group_id, a.lease_before, a.ended_by, a.ready_at, a.ready_in, a.needs_wake
   FROM (SELECT array_agg(l.partition_id) AS partitions, array_agg(l.uid) AS uids, array_agg(l.name) AS groups
           FROM (SELECT c.partition_id, p.uid, g.name

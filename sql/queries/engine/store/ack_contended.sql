@@ -1,6 +1,6 @@
--- Finds the cursors of an ack or a transaction that another session has locked, and locks the other
--- ones without waiting. $1 partition ids, $2 group names (distinct pairs), $3 lease ids, whose
--- cursors are included. Returns the cursors in (partition, group) order.
+-- Tries to lock the cursors of an ack or a transaction without waiting. Returns the cursors that another
+-- session has locked, in (partition, group) order. $1 partition ids, $2 group names (distinct pairs), $3
+-- lease ids: the cursors with these leases are included.
 WITH wanted AS MATERIALIZED (
     SELECT w.partition_id, g.id AS group_id, w.group_name AS name
       FROM unnest($1::bigint[], $2::text[]) AS w(partition_id, group_name)

@@ -1,5 +1,5 @@
--- Finds the messages of an ack. $1 partition ids, $2 transaction ids, one of each for an item.
--- Returns the position (from 1) and the seq of each existing message.
+-- Finds the messages of an ack. By array: $1 partition ids, $2 transaction ids. Returns the position
+-- (from 1) and the seq of each existing message.
 SELECT i.ord, m.seq
   FROM unnest($1::bigint[], $2::text[]) WITH ORDINALITY AS i(partition_id, transaction_id, ord)
  CROSS JOIN LATERAL (

@@ -1,5 +1,5 @@
--- Waits for the cursor of an ack that another session has locked, and locks it. $1 partition id, $2
--- group name. The row is reached by its newest version; see sql/schema/partition.sql.
+-- Locks the cursor of an ack, and waits for the session that has locked it. $1 partition id, $2 group
+-- name. The statement reads only the newest version of the row; see sql/schema/partition.sql.
 SELECT c.group_id
   FROM (SELECT p.id, p.queue_id FROM belfry.partition p
          WHERE p.id >= $1::bigint AND p.id <= $1::bigint

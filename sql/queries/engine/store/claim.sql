@@ -1,6 +1,6 @@
--- One pop; see belfry.claim. $1 group id, $2 partition id or NULL, $3 partitions at most, $4
--- messages at most, $5 lease id (NULL: autoAck), $6 floor, $7 next floor, $8 verify the floor,
--- $10 bytes at most. $11: the transaction makes no other claim.
+-- Claims messages for one pop; see belfry.claim. $1 group id, $2 partition id or NULL, $3 partitions at
+-- most, $4 messages at most, $5 lease id (NULL: autoAck), $6 floor, $7 next floor, $8 p_look (return the
+-- floors), $10 bytes at most. $11: the transaction makes no other claim.
 --
 -- $9: the epoch in which $1 and $2 are valid. If the epoch differs, the group does not exist.
 SELECT c.item, c.partition_id, c.outcome, c.ready_at, c.needs_wake, c.expired, c.given_up, c.undo,

@@ -1,11 +1,11 @@
--- Waits until another session releases a due cursor of group $1 (in partition $2 if given). A lost
--- race does not mean that nothing is due. $3: no cursor is due before this instant. Waits at most
--- $4 milliseconds, because a SQL consumer holds the cursor until its transaction ends.
+-- Waits until another session releases a due cursor of group $1 (in partition $2 if it is not NULL). A
+-- claim that found all due cursors locked uses it. $3: no cursor is due before this instant. Waits at
+-- most $4 milliseconds, because a SQL consumer holds the cursor until its transaction ends.
 --
--- The cursor is selected first and then locked by its key, so the statement locks one row and no
--- other. A scan with a lock would keep the lock of a row that changed and no longer matches.
--- Holding one lock while waiting for the next would deadlock. The commit does not wait for the
--- disk, because the lock is all it needs.
+-- The statement selects a cursor first and then locks it by its key, so it locks only one row. A scan
+-- that locks would also keep the lock of a row that changed and no longer matches. Then it would hold
+-- one lock and wait for another, which can deadlock. The commit does not wait for the disk, because the
+-- transaction changes no data.
 WITH any_due AS MATERIALIZED (
     SELECT c.partition_id
       FROM belfry.cursor c

@@ -1,2 +1,2 @@
--- Reads the clock of the database. It decides when a delay ends.
+-- Reads the clock of the database. Delays end by this clock.
 SELECT clock_timestamp() AS now

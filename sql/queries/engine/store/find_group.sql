@@ -1,7 +1,7 @@
--- Looks up a consumer group by name. $1 queue, $2 group, $3 partition or NULL. Returns one row if
--- the queue exists. Without a partition_id the partition does not exist. Without a group_id the
--- group must be joined first. While it is joining, it has no cursor yet in some partitions. The ids
--- are valid in the epoch of the row.
+-- Looks up a consumer group by name. $1 queue, $2 group, $3 partition or NULL. Returns one row if the
+-- queue exists. partition_id is NULL if the partition does not exist. group_id is NULL if join_group.sql
+-- must register the group first. joining: some partitions have no cursor of the group yet. The ids are
+-- valid in the returned epoch.
 SELECT q.id AS queue_id, p.id AS partition_id,
        CASE WHEN g.whole_queue AND (g.joined_upto IS NULL OR $3::text IS NULL) OR (
                 SELECT true FROM belfry.cursor c WHERE c.partition_id = p.id AND c.group_id = g.id)

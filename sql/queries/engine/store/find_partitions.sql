@@ -1,4 +1,4 @@
--- Reads partitions by id ($1) or by uid ($2), with the epoch in which the ids are valid.
+-- Reads partitions by id ($1) or by uid ($2). The ids are valid in the returned epoch.
 SELECT p.id, p.uid, p.name, p.queue_id, q.name AS queue_name, q.encryption_enabled AS sealed, q.max_size > 0 AS bounded, belfry.epoch() AS epoch
   FROM (SELECT a.id, a.uid, a.name, a.queue_id
           FROM belfry.partition a WHERE a.id = ANY ($1::bigint[]) AND NOT a.closed

@@ -1,6 +1,7 @@
--- Finds partitions that need a wake by their data and not by ready_at. Examines the cursors after
--- partition $1 and group $2, at most $3, in this order. Returns the partitions to wake, the number of
--- examined cursors, and the last one. No row: the end. The cost grows with $3 alone.
+-- Finds partitions that need a wake: it compares last_seq with committed. Examines at most $3 cursors
+-- after partition $1 and group $2, in the order of (partition, group). Returns the partitions to wake,
+-- the number of examined cursors, and the last examined cursor. No row: no cursor is left. The cost
+-- grows only with $3.
 WITH page AS MATERIALIZED (
     SELECT c.partition_id, c.group_id, c.ready_at, c.committed, c.redrives, c.lease_id
       FROM belfry.cursor c

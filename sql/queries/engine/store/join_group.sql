@@ -1,9 +1,9 @@
--- Registers a consumer group; see belfry.join_group. $1 queue, $2 group, $3 partition (NULL: the
--- whole queue), $4 mode, $5 start for mode timestamp.
+-- Registers a consumer group; see belfry.join_group. $1 queue, $2 group, $3 partition (NULL: the whole
+-- queue), $4 mode, $5 start for mode timestamp.
 --
--- For mode new: $6 is when the pop came, and messages stored since then are new. $7 is when the pop
--- found its group deleted, otherwise equal to $6. Messages stored before $7 are not new, unless the
--- queue was created after the pop came.
+-- With mode new the group starts at $7. If the queue was created after $6, it starts at $6. $6 is the
+-- instant at which the pop arrived. $7 is the instant at which the pop found its group deleted, or equal
+-- to $6.
 SELECT j.queue_id, j.group_id, j.joining, j.unready
   FROM belfry.join_group($1::text, $2::text, $3::text, $4::text,
                          CASE WHEN $4::text = 'new' THEN CASE

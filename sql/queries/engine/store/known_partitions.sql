@@ -1,4 +1,5 @@
--- Reads partitions by name: $1 queue names, $2 partition names (pairs), with the epoch in which the ids are valid.
+-- Reads partitions by name. By array: $1 queue names, $2 partition names. The ids are valid in the
+-- returned epoch.
 SELECT p.id, p.uid, p.name, p.queue_id, q.name AS queue_name, q.encryption_enabled AS sealed, q.max_size > 0 AS bounded, belfry.epoch() AS epoch
   FROM unnest($1::text[], $2::text[]) AS w(queue_name, partition_name)
  CROSS JOIN LATERAL (

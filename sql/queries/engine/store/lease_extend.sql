@@ -1,5 +1,6 @@
--- Extends every live lease with id $1 to now + $2 seconds, and never shortens it. A lease of a
--- deleted group or queue is not live. Returns the earliest end, or NULL if no lease is live.
+-- Extends every live lease with id $1 to now + $2 seconds, and never shortens it. A lease of a deleted
+-- group or queue is not live. Returns the earliest end of these leases, or NULL if no lease is live.
+-- known: a lease with this id exists, live or expired.
 WITH held AS MATERIALIZED (
     SELECT c.partition_id, c.group_id
       FROM belfry.cursor c
@@ -7,7 +8,7 @@ WITH held AS MATERIALIZED (
        AND (SELECT g.id FROM belfry.consumer_group g
                JOIN belfry.queue q ON q.id = g.queue_id AND q.deleted_at IS NULL
               WHERE g.id = c.group_id) IS NOT NULL
-     ORDER BY c.partition_id + 0, c.group_id -- + 0: not in the order of an index
+     ORDER BY c.partition_id + 0, c.group_id -- + 0 avoids the order of an index
        FOR NO KEY UPDATE
 ), extended AS (
     UPDATE belfry.cursor c

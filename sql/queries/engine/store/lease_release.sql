@@ -1,10 +1,10 @@
--- Releases every lease with id $1 as if it had never been taken. The delivery did not reach its
--- client, so it does not count as an attempt, and neither does a redelivery.
+-- Releases every lease with id $1 as if the lease had never existed. The delivery did not reach its
+-- client, so the statement decrements the count of attempts, also of redriven messages.
 WITH held AS MATERIALIZED (
     SELECT c.partition_id, c.group_id, c.committed, c.lease_id, c.lease_end
       FROM belfry.cursor c
      WHERE c.lease_id = $1::uuid
-     ORDER BY c.partition_id + 0, c.group_id -- + 0: not in the order of an index
+     ORDER BY c.partition_id + 0, c.group_id -- + 0 avoids the order of an index
        FOR NO KEY UPDATE
 ), redelivered AS (
     UPDATE belfry.redrive r

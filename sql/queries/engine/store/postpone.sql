@@ -1,10 +1,10 @@
--- Makes the partition $2 ready for the group $1 in $3 seconds, if it is due: a message in it cannot be
--- read or decrypted. Redriven messages wait as well. A lease that has ended is removed.
+-- Postpones the partition $2 for the group $1 by $3 seconds, if it is due, because a message of the
+-- partition cannot be read or decrypted. Redriven messages wait as well. An ended lease is removed.
 WITH held AS MATERIALIZED (
     SELECT c.partition_id, c.group_id, c.redrives
       FROM belfry.cursor c
      WHERE c.partition_id = $2::bigint AND c.group_id >= $1::bigint AND c.group_id <= $1::bigint
-       AND coalesce(c.ready_at <= statement_timestamp(), false) -- coalesce: not by the index cursor_ready
+       AND coalesce(c.ready_at <= statement_timestamp(), false) -- coalesce: avoids the index cursor_ready
        FOR NO KEY UPDATE
 ), redriven AS (
     UPDATE belfry.redrive r

@@ -1,12 +1,12 @@
--- Reads the state of many waiting pops in one read-only statement. By array: $1 group ids, $2
--- partition ids (0: any), $3 number of due partitions at most, $4 floor, $5 next floor, $6 epoch in
--- which the group id is valid.
+-- Reads the state of many waiting pops in one read-only statement. By array: $1 group ids, $2 partition
+-- ids (0: any), $3 number of due partitions at most, $4 floor, $5 next floor, $6 epoch in which the
+-- group id is valid.
 --
--- For each position (from 1), returns the partitions that have been due the longest, and the
--- partition that is due next. A position without any has one row of NULLs. In another epoch the
--- group does not exist. A group without a cursor in the requested partition does not exist either.
--- The depth of a paused partition is 0. lease_seconds is the lease time of the queue. The cost grows
--- with the positions, not with the partitions.
+-- For each position (from 1), returns the partitions that have been due the longest, and the partition
+-- that is due next. If there is none, it returns one row with NULL as partition_id. group_exists is
+-- false if the epoch differs, or if the group has no cursor in the requested partition. The depth of a
+-- paused partition is 0. lease_seconds is the lease time of the queue. The cost grows with the number of
+-- positions, not with the number of partitions.
 SELECT k.ord,
        home.id IS NOT NULL AND k.epoch = belfry.epoch() AND (k.partition_id = 0 OR (
             SELECT true FROM belfry.cursor h

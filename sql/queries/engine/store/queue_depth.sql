@@ -1,11 +1,12 @@
--- Reads how full queue $1 is: its maxSize, and the number of waiting messages. A message waits if a
--- group with a cursor there has not passed it. Without such a group, every stored message waits.
--- A message that was deleted alone still counts. Messages that a sweep deleted from the low end do not.
--- No row: the queue is deleted.
+-- Reads the maxSize of queue $1 and the number of its waiting messages. A message waits if a cursor in
+-- its partition has not passed it. If the partition has no cursor, every stored message waits. A single
+-- deleted message still counts. Messages that a sweep deleted at the start of the log do not count. No
+-- row: the queue is deleted.
 --
--- A cursor with messages ahead has a ready_at, unless its partition is paused or its group starts
+-- A cursor with waiting messages has a ready_at, unless its partition is paused or its group starts
 -- later. So if a group reads the whole queue, the cost grows with the partitions that are paused or have
--- waiting messages. Otherwise unread is true, and the cost grows with all partitions. Without a maxSize nothing is counted.
+-- waiting messages. Otherwise unread is true, and the cost grows with all partitions. Without a maxSize
+-- the statement counts nothing.
 SELECT q.max_size, coalesce(d.depth, 0)::bigint AS depth, u.unread
   FROM belfry.queue q
  CROSS JOIN LATERAL (

@@ -1,7 +1,7 @@
--- Undoes a redelivery that autoAck settled and that could not be delivered. $1 group id. By cursor:
--- $2 partition ids, $3 the settled redrives as redeliver returned them. A deleted cursor gets
--- nothing. A cursor that is leased by now is ready after that lease. Returns the seconds until each
--- other cursor is ready.
+-- Restores redriven messages that an autoAck pop settled and could not deliver. $1 group id. By cursor:
+-- $2 partition ids, $3 the settled redrives from belfry.redeliver. A deleted cursor gets no messages
+-- back. A cursor with a new lease is ready when that lease ends. For each other cursor, returns the
+-- seconds until the cursor is ready.
 WITH held AS MATERIALIZED (
     SELECT c.partition_id, c.group_id
       FROM belfry.cursor c

@@ -1,6 +1,7 @@
 -- Moves a cursor to the end of its log if only deleted and dead-lettered messages are left.
--- settle_lock.sql has locked the cursor, and this snapshot is newer. A wake follows, which finds
--- the retry delay of redriven messages. $1 partition id, $2 group id.
+-- settle_lock.sql has locked the cursor, and this snapshot is newer than the lock. A wake must follow
+-- the commit: it also sets ready_at to the end of the retry delay of redriven messages. $1 partition id,
+-- $2 group id.
 UPDATE belfry.cursor c
    SET committed = p.last_seq, skip = NULL, attempts = 0, failures = 0, ready_at = NULL,
        lease_id = NULL, lease_until = NULL, lease_end = NULL

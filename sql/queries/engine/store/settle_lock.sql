@@ -1,5 +1,4 @@
--- Locks a cursor that was due although no message was visible. $1 partition id, $2 group
--- id.
+-- Locks a cursor that was due although the claim found no visible message. $1 partition id, $2 group id.
 SELECT c.committed
   FROM belfry.cursor c
  WHERE c.partition_id = $1::bigint AND c.group_id = $2::bigint

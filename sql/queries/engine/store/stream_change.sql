@@ -1,9 +1,9 @@
--- Changes the state of the query $1 in the partition with id $2 and uid $3. $4 keys, $5 values and $6
--- window ends to store; $7 keys to delete. A key occurs once in all. Returns how many keys were deleted, or
--- no row if the partition does not exist, or is being deleted.
+-- Changes the state of the stream $1 in the partition with id $2 and uid $3. $4 keys, $5 values and $6
+-- window ends to store. $7 keys to delete. A key occurs once in $4 and $7 together. Returns the number
+-- of deleted keys. No row: the partition does not exist, or is being deleted.
 --
--- The lock keeps the partition from being deleted until the commit. It does not wait, because a
--- cycle locks it after other partitions, in no order. It does not block pushes.
+-- The lock prevents a deletion of the partition until the commit, and does not block pushes. The
+-- statement does not wait for the lock, because a cycle locks this partition after others, in no order.
 WITH place AS MATERIALIZED (
     SELECT p.id AS partition_id
       FROM belfry.partition p

@@ -1,6 +1,6 @@
--- Begins a cycle of the query $1: holds the query against its deletion, and holds off other cycles of
--- the query in the same partition, which have the same $2. No row: the query does not exist. The conflict
--- locks the row and changes nothing.
+-- Begins a cycle of the stream $1. Until the commit, the stream cannot be deleted, and other cycles of
+-- the stream in the same partition wait, because they lock the same row $2 of stream_cycle. No row: the
+-- stream does not exist. ON CONFLICT locks the row and changes nothing.
 WITH query AS MATERIALIZED (
     SELECT s.id FROM belfry.stream s WHERE s.uid = $1::uuid FOR KEY SHARE OF s
 ), locked AS (

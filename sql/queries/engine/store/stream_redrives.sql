@@ -1,5 +1,5 @@
--- The redriven messages that the lease $3 delivered to the group $2 in partition $1, up to the one with
--- the transaction id $4.
+-- Lists the redriven messages that the lease $3 delivered to the group $2 in partition $1, before the
+-- message with the transaction id $4.
 SELECT x.seq
   FROM (SELECT p.id, p.queue_id FROM belfry.partition p
          WHERE p.id >= $1::bigint AND p.id <= $1::bigint

@@ -1,8 +1,8 @@
--- Undoes what an autoAck pop of group $1 consumed and could not deliver. By array: $2 partition
--- ids, $3 first and $4 last consumed seq, $5 number of messages, $6 the failures and attempts that
--- the first message had before, as claim returned them ('' for none). A cursor that has moved since
--- stays. The other cursors are ready at once. A claim delivers neighbours in the log, so no skipped
--- message is between them.
+-- Moves the cursors of group $1 back over messages that an autoAck pop consumed and could not deliver.
+-- By array: $2 partition ids, $3 first and $4 last consumed seq, $5 number of messages, $6 the undo
+-- value of belfry.claim: the earlier failures and attempts of the first message ('' for none). A cursor
+-- that has moved since does not change. The other cursors are ready at once. A delivery is one range of
+-- the log, so it contains no skipped message.
 WITH held AS MATERIALIZED (
     SELECT c.partition_id, k.first_seq, k.n, nullif(k.head, '')::json AS head
       FROM unnest($2::bigint[], $3::bigint[], $4::bigint[], $5::bigint[], $6::text[])

@@ -1,6 +1,6 @@
 -- Lists the state of stream $1 in partition $2 (both uids), by key. $3: keys (NULL: all). $4 and $5:
--- keys from $4 and below $5 (NULL: all). $6: whose windows end at or before it (NULL: all). Keys are found
--- by rows, which leave the planner one index only, also without statistics.
+-- keys from $4 and below $5 (NULL: all). $6: keys whose windows end at or before $6 (NULL: all). The
+-- statement compares keys as row values, so the planner can use only one index, even without statistics.
 SELECT k.key, k.value, k.updated_at
   FROM belfry.stream s
  CROSS JOIN LATERAL (

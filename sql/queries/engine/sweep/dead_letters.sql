@@ -1,5 +1,5 @@
--- Deletes up to $3 dead letters of queue $1 that failed more than $2 seconds ago, if the queue has no options of
--- its own. It skips locked ones, as a purge does.
+-- Deletes up to $3 dead letters of queue $1 that failed more than $2 seconds ago, if retentionEnabled of
+-- the queue is false. It skips locked dead letters, as a purge does.
 DELETE FROM belfry.dead_letter l
  WHERE l.id = ANY (ARRAY (
         SELECT d.id

@@ -1,8 +1,8 @@
--- Finds the partitions of queue $1 in which a sweep has work, among $3 partitions from the name $2
--- on. $4: for eviction, otherwise for retention. $5 is completedRetentionSeconds of a queue without
--- options of its own. It reads one message of each partition. Returns the number of examined
--- partitions, the last name, the partitions with work, and the partitions with messages kept for a
--- dead letter. No row: the queue does not exist.
+-- Finds the partitions of queue $1 in which a sweep has work, among $3 partitions from the name $2 on.
+-- $4 is true for eviction and false for retention. $5 is completedRetentionSeconds of a queue without
+-- retentionEnabled. It reads one message of each partition. Returns the number of examined partitions,
+-- the last name, the partitions with work, and the partitions with messages that are kept for a dead
+-- letter. No row: no partition is left, or the queue does not exist.
 SELECT count(*) AS looked, coalesce(max(s.name), '') AS last_name,
        coalesce(array_agg(s.id) FILTER (WHERE s.work), '{}') AS partition_ids,
        coalesce(array_agg(s.id) FILTER (WHERE s.kept), '{}') AS kept_ids

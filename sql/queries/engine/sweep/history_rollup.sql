@@ -1,6 +1,6 @@
--- Adds up the rows of one instance that stand for $2 minutes to rows for $3 minutes: those of the oldest
--- such time, if all of it is older than $1 seconds. Returns how many rows of queues and of instances it
--- replaced. No row: there is no such time.
+-- Adds up rows of one instance that cover $2 minutes to rows that cover $3 minutes. It takes the oldest
+-- interval of $3 minutes, if the whole interval is more than $1 seconds ago. Returns the numbers of
+-- replaced rows of queues and of instances. No row: there is no such interval.
 WITH span AS MATERIALIZED (
     SELECT date_bin(make_interval(mins => $3::integer), o.at, 'epoch') AS at, o.instance
       FROM ((SELECT h.at, h.instance FROM belfry.history h WHERE h.minutes = $2::integer AND h.minutes < 360 ORDER BY h.at LIMIT 1)
@@ -13,7 +13,7 @@ WITH span AS MATERIALIZED (
     DELETE FROM belfry.history h USING span
      WHERE h.minutes = $2::integer AND h.instance = span.instance AND h.at >= span.at AND h.at < span.at + make_interval(mins => $3::integer)
     RETURNING h.instance, h.queue, h.consumer_group, h.push_requests, h.push_messages, h.pop_requests, h.pop_messages,
-              h.pop_empty, h.ack_requests, h.ack_success, h.ack_failed, h.dead_letters, h.transactions,
+              h.pop_empty, h.ack_requests, h.ack_success, h.ack_failed, h.ack_retried, h.ack_refused, h.dead_letters, h.transactions,
               h.partitions_created, h.partitions_deleted, h.removed_retention, h.removed_completed, h.removed_evicted,
               h.lag_sum, h.lag_max, h.lag_count, h.latency, h.parked
 ), gone_instance AS (
@@ -29,12 +29,12 @@ WITH span AS MATERIALIZED (
      GROUP BY 1, 2
 ), kept AS (
     INSERT INTO belfry.history (at, minutes, instance, queue, consumer_group, push_requests, push_messages, pop_requests, pop_messages,
-        pop_empty, ack_requests, ack_success, ack_failed, dead_letters, transactions, partitions_created,
+        pop_empty, ack_requests, ack_success, ack_failed, ack_retried, ack_refused, dead_letters, transactions, partitions_created,
         partitions_deleted, removed_retention, removed_completed, removed_evicted, lag_sum, lag_max, lag_count,
         latency, parked)
     SELECT (SELECT span.at FROM span), $3::integer, g.instance, g.queue, g.consumer_group,
            sum(g.push_requests), sum(g.push_messages), sum(g.pop_requests), sum(g.pop_messages), sum(g.pop_empty),
-           sum(g.ack_requests), sum(g.ack_success), sum(g.ack_failed), sum(g.dead_letters), sum(g.transactions),
+           sum(g.ack_requests), sum(g.ack_success), sum(g.ack_failed), sum(g.ack_retried), sum(g.ack_refused), sum(g.dead_letters), sum(g.transactions),
            sum(g.partitions_created), sum(g.partitions_deleted), sum(g.removed_retention), sum(g.removed_completed),
            sum(g.removed_evicted), sum(g.lag_sum), max(g.lag_max), sum(g.lag_count),
            coalesce(min(l.latency), '{}'), max(g.parked)

@@ -1,5 +1,5 @@
--- Deletes up to $2 rows of the history of queues, and as many of instances, that are older than $1
--- seconds. Returns how many of each.
+-- Deletes up to $2 rows of belfry.history and up to $2 rows of belfry.history_instance that are older
+-- than $1 seconds. Returns both numbers of deleted rows.
 WITH queues AS (
     DELETE FROM belfry.history h
      WHERE h.ctid = ANY (ARRAY (

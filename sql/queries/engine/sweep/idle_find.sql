@@ -1,5 +1,5 @@
--- Finds partitions without messages and state of streams, and without a push for $3 days, among $2 partitions above id
--- $1. Returns the last examined id, and the ids found. No row: the end.
+-- Finds partitions without messages, without state of streams, and without a push for $3 days, among $2
+-- partitions above id $1. Returns the last examined id, and the found ids. No row: no partition is left.
 SELECT max(s.id) AS upto, coalesce(array_agg(s.id) FILTER (WHERE s.idle), '{}') AS partition_ids
   FROM (SELECT p.id,
                NOT p.closed AND p.last_seq - p.trimmed - p.holes <= 0

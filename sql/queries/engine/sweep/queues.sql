@@ -1,6 +1,6 @@
--- Lists the live queues that a sweep examines. $1: queues that evict or expire (maxWaitTimeSeconds,
--- expireAfterSeconds), otherwise queues with retention, and if $2, the queues without options of their own
--- that a group reads: by_default.
+-- Lists the live queues that a sweep examines. If $1 is true, these are the queues with maxWaitTimeSeconds
+-- or expireAfterSeconds. Otherwise these are the queues with retention. If $2 is true, the list then also
+-- has the queues without retentionEnabled that have a group, with by_default true.
 SELECT q.id, q.name, false AS by_default
   FROM belfry.queue q
  WHERE q.deleted_at IS NULL AND (q.retention_enabled OR q.max_wait_time_seconds > 0 OR q.expire_after_seconds > 0)

@@ -1,5 +1,5 @@
--- Takes the run of job $1 for holder $2 if it is due and has no holder. The hold lasts $3 seconds,
--- and the next run is due in $4 seconds. No row: not now.
+-- Takes the run of job $1 for holder $2 if the run is due and has no holder. The hold lasts $3 seconds,
+-- and the next run is due in $4 seconds. No row: the run is not due, or has another holder.
 INSERT INTO belfry.sweep AS s (job, holder, held_until, next_at)
 VALUES ($1::text, $2::uuid, clock_timestamp() + make_interval(secs => $3::float8), clock_timestamp() + make_interval(secs => $4::float8))
 ON CONFLICT (job) DO UPDATE

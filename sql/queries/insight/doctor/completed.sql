@@ -1,7 +1,8 @@
--- Lists the queues with rows that every group has passed: their number (holes of deletions are counted out),
--- the seconds since the oldest was pushed, and the seconds after which a sweep deletes such rows (0: never),
--- which is $1 for queues without options of their own. row_bytes is the mean size of a message with its
--- indexes. It examines up to 4,000 partitions and returns the ten largest queues.
+-- Lists the queues with messages that every group has passed. stored is the number of these messages
+-- without deleted messages, and age is the seconds since the oldest was pushed. kept is the seconds
+-- after which a sweep deletes such messages (0: never); it is $1 for queues without retentionEnabled.
+-- row_bytes is the mean size of a message with its index entries. It examines at most 4,000 partitions
+-- and returns the ten largest queues.
 SELECT q.name, sum(s.stored)::bigint AS stored, max(extract(epoch FROM statement_timestamp() - s.created_at))::float8 AS age,
        CASE WHEN q.retention_enabled THEN coalesce(least(nullif(q.completed_retention_seconds, 0), nullif(q.retention_seconds, 0)), 0)
             ELSE $1::bigint END AS kept,

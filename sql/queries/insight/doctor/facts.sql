@@ -1,5 +1,5 @@
--- Reads settings, limits and rights that several checks judge. $1 is the name that the sessions of
--- listeners have. Returns one row. A setting that the role may not read is ''.
+-- Reads settings, limits and rights for several checks. $1: the application name of the sessions of
+-- listeners. Returns one row. A setting that the role may not read is ''.
 SELECT current_setting('server_version_num')::bigint AS version, current_setting('server_version') AS version_text, pg_is_in_recovery() AS standby,
        current_setting('fsync')::boolean AS fsync, current_setting('full_page_writes')::boolean AS full_page_writes,
        current_setting('synchronous_commit') AS synchronous_commit, current_setting('autovacuum')::boolean AS autovacuum,

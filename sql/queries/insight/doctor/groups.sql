@@ -1,5 +1,6 @@
--- Lists groups whose oldest ready message makes them late, as belfry.late_after says with the default $1 in seconds. It examines the longest due partition of each group, up to 10,000
--- groups, and returns the ten latest ones with their number.
+-- Lists groups that are late because of their oldest ready message (belfry.late_after; $1: default in
+-- seconds). It examines the longest due partition of each group, for at most 10,000 groups. It returns
+-- the ten groups with the oldest messages, and the number of all such groups.
 SELECT l.queue, l.name, l.age, count(*) OVER () AS groups
   FROM (SELECT q.name AS queue, g.name, extract(epoch FROM statement_timestamp() - head.created_at)::float8 AS age,
                belfry.late_after(q.max_wait_time_seconds, $1::float8) AS target

@@ -1,5 +1,5 @@
--- Returns the oldest row of the inbox (0: none) and its age in seconds, and the rows that wait and that
--- were rejected, up to $1 each, with the oldest rejected one.
+-- Returns the id of the oldest row of the inbox (0: none) and its age in seconds. Counts the waiting and
+-- the rejected rows, at most $1 of each. queue, code and reason describe the oldest rejected row.
 SELECT coalesce(w.id, 0)::bigint AS id, coalesce(extract(epoch FROM clock_timestamp() - w.inserted_at), 0)::float8 AS seconds,
        (SELECT count(*) FROM (SELECT 1 FROM belfry.inbox i LIMIT $1::bigint) AS c) AS waiting,
        (SELECT count(*) FROM (SELECT 1 FROM belfry.inbox_rejected j LIMIT $1::bigint) AS c) AS rejected,

@@ -1,6 +1,7 @@
--- Lists the advisory locks of Belfry (docs/security.md) that are held without the rights of a server: the role may neither
--- create tables in the schema nor change grants. Producers share 8 and 10, so these count only if held exclusively. pid is
--- 0 for a prepared transaction. stops: Belfry cannot do its work meanwhile.
+-- Lists the advisory locks of Belfry (docs/security.md) that a role without the rights of a server
+-- holds. A server may create tables in the schema, or change grants. Producers share the locks 8 and 10,
+-- so these are listed only if they are held exclusively. pid is 0 for a prepared transaction. stops:
+-- messages do not move while the lock is held.
 WITH locks (class, id, kind, name, stops, cost) AS (VALUES
     (6448492, 1718778113, 1, 'the migration lock', false, 'no instance can migrate the schema'),
     (1111837766, 7, 2, 'lock 7 of the inbox', true, 'messages written by SQL stay in the inbox'),

@@ -1,6 +1,7 @@
--- Samples encrypted messages: the oldest and the newest one of up to three partitions of up to 100
--- queues, those with encryption first. A payload of more than 64 KiB is left out. queues is the number
--- of the examined queues that encrypt. Returns at least one row; its id is NULL without a message.
+-- Reads the oldest and the newest message of up to three partitions in each of up to 100 queues. Queues
+-- with encryption are first. Of these messages it returns the encrypted messages of at most 64 KiB, at
+-- most 50. queues is the number of queues with encryption, at most 1,000. If no message is found, it
+-- returns one row with id NULL.
 SELECT e.queues, s.queue, s.partition, s.id, s.payload
   FROM (SELECT count(*) AS queues FROM (SELECT 1 FROM belfry.queue q WHERE q.deleted_at IS NULL AND q.encryption_enabled LIMIT 1000) AS c) AS e
   LEFT JOIN LATERAL (

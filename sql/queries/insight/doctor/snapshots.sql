@@ -1,7 +1,7 @@
--- Lists the oldest transactions of this database that are older than $1 seconds and hold a snapshot, a
--- transaction id or, while they are idle, locks. The sequencer waits for producers in an advisory lock:
--- that session is left out, because the one of the producer is listed. pid is 0 for a prepared
--- transaction, and gid its name.
+-- Lists the oldest transactions of this database that are older than $1 seconds, and that hold a
+-- snapshot or a transaction id, or are idle in transaction. The sequencer waits for producers with an
+-- advisory lock. Its session is left out, because the session of the producer is listed. For a prepared
+-- transaction pid is 0, and gid is its name.
 SELECT t.pid, t.username, t.application, t.state, t.gid, t.began, extract(epoch FROM clock_timestamp() - t.began)::float8 AS seconds
   FROM (SELECT a.pid::bigint AS pid, coalesce(a.usename, '')::text AS username, coalesce(a.application_name, '') AS application,
                coalesce(a.state, '') AS state, '' AS gid, a.xact_start AS began

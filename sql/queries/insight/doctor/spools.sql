@@ -1,5 +1,5 @@
--- Lists the spools that hold something, with the seconds since each last changed, and whether push
--- maintenance is on.
+-- Lists the spools that are not empty, with the seconds since the last change of each spool. maintenance
+-- says whether push maintenance is on.
 SELECT s.host, s.messages, s.rejected, s.bytes, extract(epoch FROM clock_timestamp() - s.changed_at)::float8 AS seconds,
        EXISTS (SELECT 1 FROM belfry.setting t WHERE t.name = 'push_maintenance' AND t.enabled) AS maintenance
   FROM belfry.spool s

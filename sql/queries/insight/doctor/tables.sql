@@ -1,5 +1,5 @@
--- Lists the tables of Belfry: whether a crash empties them, whether autovacuum is off, the live and dead
--- rows, and the seconds since the last vacuum (NULL: never).
+-- Lists the tables of Belfry: whether a crash empties the table, whether autovacuum is off, the live and
+-- dead rows, and the seconds since the last vacuum (NULL: never).
 SELECT c.relname::text AS name, c.relpersistence = 'u' AS unlogged,
        EXISTS (SELECT 1 FROM pg_options_to_table(c.reloptions) o WHERE o.option_name = 'autovacuum_enabled' AND NOT o.option_value::boolean) AS autovacuum_off,
        pg_stat_get_live_tuples(c.oid) AS live, pg_stat_get_dead_tuples(c.oid) AS dead,

@@ -1,12 +1,12 @@
--- Reads what decides whether a consumer group receives messages of a partition. $1 queue, $2
--- partition, $3 group, $4 transaction id (NULL: no message is asked for),
--- $5 completedRetentionSeconds of queues without options of their own. Returns one row; the columns
--- of what does not exist are NULL. The cost does not grow with the partitions. It grows with the dead
--- letters that the cursor skips.
+-- Reads the facts that decide whether a consumer group receives messages of a partition. $1 queue, $2
+-- partition, $3 group, $4 transaction id of a message (NULL: no message), $5 completedRetentionSeconds
+-- of queues without retentionEnabled. Returns one row. The columns of a missing queue, partition, group,
+-- cursor or message are NULL. The cost does not grow with the number of partitions. It grows with the
+-- number of dead letters that the cursor skips.
 --
--- front is the first message after the cursor. head is the first one that a pop would deliver: it is
--- not dead-lettered and has not expired. second follows head, if head reached maxDeliveries. again is
--- the first redriven message.
+-- front is the first message after the cursor. head is the first message that a pop would deliver: it is
+-- not dead-lettered and has not expired. second is the message after head, if head reached
+-- maxDeliveries. again is the first redriven message. own is the redrive of the message $4.
 SELECT statement_timestamp() AS now, q.id IS NOT NULL AS queue_exists, p.id IS NOT NULL AS partition_exists, g.id IS NOT NULL AS group_exists,
        c.partition_id IS NOT NULL AS cursor_exists, q.namespace, q.task, q.paused AS queue_paused, p.paused AS partition_paused,
        g.paused AS group_paused, q.delayed_processing, q.expire_after_seconds, q.max_deliveries, q.retention_seconds,

@@ -1,6 +1,6 @@
--- Looks a transaction id up in the partitions of a queue, in the order of their names. $1 queue, $2 transaction
--- id, $3 the most partitions to look in. Returns how many partitions exist, but at most $3 + 1, and the names
--- of the first 10 that have such a message. Each look reads one entry of an index.
+-- Searches the partitions of a queue for a transaction id, by partition name. $1 queue, $2 transaction
+-- id, $3 partitions at most. Returns the number of partitions, at most $3 + 1, and the names of the
+-- first 10 partitions with such a message. It reads one index entry for each partition.
 WITH known AS MATERIALIZED (
     SELECT p.id, p.name
       FROM belfry.queue q

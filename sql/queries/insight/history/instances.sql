@@ -1,6 +1,6 @@
--- Lists the figures of instances from $1 to $2 in buckets of $3 seconds, in order. $4: a host, $5: a process
--- id (NULL: any). Each figure is an array: least, mean, greatest and last. $6: rows of instances that may not be
--- written yet, as in series.sql. popped: what the rows of their queues say.
+-- Lists the measurements of instances from $1 to $2 in buckets of $3 seconds, by time. $4: a host, $5: a
+-- process id (NULL: any). Each measurement is an array: least, mean, greatest and last value. $6: rows
+-- of instances that may not be written yet, as in series.sql. popped: the popped messages of all queues.
 SELECT date_bin(make_interval(secs => $3::bigint), i.at, 'epoch') AS at, i.hostname, i.port, i.pid, count(*) AS samples,
        sum(i.db_errors)::bigint AS db_errors, max(i.at) AS last_at,
        coalesce(sum(coalesce(i.popped,

@@ -1,6 +1,7 @@
--- Adds up the histograms from $1 to $2 by queue, in buckets of $3 seconds (0: one for all of the time). $4:
--- names of queues as LIKE patterns (NULL: any), $5 a queue, $6 a group (NULL: any). One row for each bucket
--- of time, queue and bucket of the histogram, in order. $7: rows that may not be written yet, as in series.sql.
+-- Adds up the histograms from $1 to $2 by queue, in intervals of $3 seconds (0: one interval). $4: LIKE
+-- patterns of queue names (NULL: any), $5 a queue, $6 a group (NULL: any). Returns one row for each
+-- interval, queue and bucket of the histogram, in this order. $7: rows that may not be written yet, as
+-- in series.sql.
 SELECT CASE WHEN $3::bigint > 0 THEN date_bin(make_interval(secs => $3::bigint), h.at, 'epoch') ELSE $1::timestamptz END AS at, h.queue,
        e.element >> 40 AS bucket, sum(e.element & 1099511627775)::bigint AS count
   FROM (

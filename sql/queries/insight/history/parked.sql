@@ -1,6 +1,6 @@
--- Lists the numbers of waiting requests, from $1 to $2, the newest first. $3: names of queues as LIKE
--- patterns (NULL: any), $4 a queue, $5 a group (NULL: any). $6: how many rows at most. $7: rows of queues that may not
--- be written yet, as in series.sql, with the host and the process. A row may come twice.
+-- Lists the numbers of waiting requests, from $1 to $2, the newest first. $3: LIKE patterns of queue
+-- names (NULL: any), $4 a queue, $5 a group (NULL: any). $6: rows at most. $7: rows of queues that may
+-- not be written yet, as in series.sql, with the host and the process. A row may be listed twice.
 SELECT h.at, h.minutes, h.instance, h.queue, h.consumer_group, h.parked, h.hostname, h.pid
   FROM (
   SELECT w.at, w.minutes, w.instance, w.queue, w.consumer_group, w.parked, i.hostname, i.pid

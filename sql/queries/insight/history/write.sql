@@ -1,6 +1,6 @@
--- Writes the rows of some minutes of an instance: $1 of queues and groups, $2 of the instance, both JSON
--- arrays of objects with the names of the columns. A row that is there already stays as it is, so the
--- same rows may be written again.
+-- Writes the history of an instance for some minutes: $1 the rows of queues and groups, $2 the rows of
+-- the instance. Both are JSON arrays of objects with the column names. An existing row is not changed,
+-- so the same rows may be written again.
 WITH instance AS (
     INSERT INTO belfry.history_instance (at, minutes, instance, hostname, port, pid, cpu_user, cpu_system, rss_bytes, heap_bytes, goroutines,
         pool_size, pool_idle, pool_active, db_errors)
@@ -10,11 +10,11 @@ WITH instance AS (
     ON CONFLICT DO NOTHING
 )
 INSERT INTO belfry.history (at, minutes, instance, queue, consumer_group, push_requests, push_messages, pop_requests, pop_messages,
-    pop_empty, ack_requests, ack_success, ack_failed, dead_letters, transactions, partitions_created,
+    pop_empty, ack_requests, ack_success, ack_failed, ack_retried, ack_refused, dead_letters, transactions, partitions_created,
     partitions_deleted, removed_retention, removed_completed, removed_evicted, lag_sum, lag_max, lag_count,
     latency, parked)
 SELECT r.at, r.minutes, r.instance, r.queue, r.consumer_group, r.push_requests, r.push_messages, r.pop_requests,
-       r.pop_messages, r.pop_empty, r.ack_requests, r.ack_success, r.ack_failed, r.dead_letters, r.transactions,
+       r.pop_messages, r.pop_empty, r.ack_requests, r.ack_success, r.ack_failed, r.ack_retried, r.ack_refused, r.dead_letters, r.transactions,
        r.partitions_created, r.partitions_deleted, r.removed_retention, r.removed_completed, r.removed_evicted,
        r.lag_sum, r.lag_max, r.lag_count, r.latency, r.parked
   FROM json_populate_recordset(NULL::belfry.history, $1::json) AS r

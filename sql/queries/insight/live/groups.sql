@@ -1,7 +1,8 @@
--- Lists at most 1000 groups beyond a threshold, those furthest behind first: late as belfry.late_after says, with the
--- default $1 in seconds (0: none), or with at least $2 dead letters (0: no threshold). The column target is from which age
--- on the group is late. next_in is how long until the next group is late. It examines the 10 partitions of each group that are due longest,
--- with the leased ones, and at most $2 dead letters of each. Always returns a row. A row without a queue means that no group was found.
+-- Lists at most 1000 groups beyond a threshold, the group with the oldest message first. A group is listed
+-- if it is late (belfry.late_after; $1: default in seconds, 0: none), or if it has at least $2 dead letters
+-- (0: no threshold). target is the age from which the group is late. next_in is the seconds until the next
+-- group becomes late. It examines for each group the 10 cursors with the earliest ready_at, and at most $2
+-- dead letters. If it finds no group, it returns one row without a queue.
 WITH figure AS MATERIALIZED (
     SELECT q.name AS queue_name, g.name AS group_name, q.target, oldest.age, oldest.next_in, $2::bigint > 0 AND dead.n >= $2::bigint AS dead
       FROM belfry.consumer_group g

@@ -1,6 +1,7 @@
--- Lists the groups after the id $1 that have ready or leased partitions, dead letters or a pause, by id, at most $2. It finds
--- them by indexes, so groups without anything to do cost nothing. $3: names of queues as LIKE patterns (NULL: any). A row
--- without a queue: $3 does not allow it, or the queue is being deleted. The column dead says that the group has a dead letter.
+-- Lists at most $2 groups after the id $1, by id, that have a cursor with ready_at or a dead letter, or
+-- that are paused. It finds the groups by indexes, so other groups cost nothing. $3: LIKE patterns of queue names
+-- (NULL: any). queue_name is NULL if $3 does not match the queue, or if the queue is being deleted.
+-- dead: the group has a dead letter.
 WITH RECURSIVE candidate(id, n) AS (
     SELECT $1::bigint, 0::bigint
     UNION ALL

@@ -1,7 +1,8 @@
--- Lists the first unfinished messages of partitions of the groups $1 that are late or stuck. Of each group it examines the 5
--- partitions that are due longest, and the 3 that are due last. A late one is due or
--- leased, and as old as belfry.late_after says with the default $2 in seconds. $3: the deliveries from which on it is stuck. $4: the seconds from which on a wait for a
--- retry is stuck. The column retry_in is NULL without such a wait. A partition may be listed twice.
+-- Lists the partitions of the groups $1 whose first unfinished message is late or stuck. For each group
+-- it examines the 5 partitions with the earliest ready_at, and the 3 partitions with the latest
+-- ready_at. A message is late if it is due or leased, and older than belfry.late_after ($2: default in
+-- seconds). A message is stuck after $3 deliveries, or if its retry is more than $4 seconds away.
+-- retry_in is the seconds until the retry (NULL: no retry). A partition may be listed twice.
 SELECT k.group_id, c.partition_id, head.age, coalesce(c.due AND head.age >= q.target, false) AS late, c.stuck, c.attempts, c.failures, c.retry_in
   FROM unnest($1::bigint[]) AS k(group_id)
  CROSS JOIN LATERAL (

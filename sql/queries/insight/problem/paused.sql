@@ -1,6 +1,6 @@
--- Lists the queues after the id $1 that are paused or have a paused partition, by id, at most $2. It finds them by indexes. $3:
--- names of queues as LIKE patterns (NULL: any). A row without a name: $3 does not allow it, or the queue is being
--- deleted. The column partition_id is a paused partition, or NULL.
+-- Lists at most $2 queues after the id $1, by id, that are paused or have a paused partition. It finds
+-- them by indexes. $3: LIKE patterns of queue names (NULL: any). queue_name is NULL if $3 does not match
+-- the queue, or if the queue is being deleted. partition_id is a paused partition of the queue, or NULL.
 WITH RECURSIVE candidate(id, n) AS (
     SELECT $1::bigint, 0::bigint
     UNION ALL

@@ -1,8 +1,8 @@
--- Counts the messages of queues by state, a page of partitions for each queue. By array: $1 queue
--- ids, $2 the partition name after which to continue (NULL: from the first one). $3: partitions of
--- each queue at most. $4: also return lags and ages. These have an element for each partition with
--- unfinished messages: their number, and the age of the oldest one in seconds. One row for each
--- queue, by its position from 1.
+-- Counts the messages of queues by state, a page of partitions for each queue. By array: $1 queue ids,
+-- $2 the partition name after which to continue (NULL: from the start). $3: partitions of each queue at
+-- most. $4: also return lags and ages. Both arrays have an element for each partition with unfinished
+-- messages: the number of these messages, and the age of the oldest in seconds. Returns one row for each
+-- queue, with its position from 1.
 SELECT k.ord, n.partitions, n.last_name, n.total, n.pending, n.processing, n.completed, n.dead, n.lags, n.ages
   FROM unnest($1::bigint[], $2::text[]) WITH ORDINALITY AS k(queue_id, after, ord)
  CROSS JOIN LATERAL (

@@ -1,7 +1,7 @@
--- Counts the unfinished messages of the cursors in a page of partitions, by group. Redriven
--- messages that are not settled count. $1: partitions above this id. $2: how many partitions. upto
--- is the id to continue from. A row without a group stands for partitions without cursors. No row:
--- the end. It reads the first unconsumed message and the first redriven one of each lagging cursor.
+-- Counts the unfinished messages of the cursors in a page of partitions, by group. Redriven messages
+-- that are not settled count too. $1: partitions above this id. $2: partitions at most. upto is the $1
+-- of the next page. A row without a group is for partitions without cursors. No row: no partition is
+-- left. For each lagging cursor it reads the first unconsumed message and the first redriven message.
 WITH page AS MATERIALIZED (
     SELECT p.id, p.last_seq
       FROM belfry.partition p

@@ -1,6 +1,6 @@
--- Lists the cursors of group $1 in partitions of queue $2 above id $3, at most $4, in id order.
--- Redriven messages that are not settled count as lag. It reads the first unconsumed message and
--- the first redriven one of each lagging cursor.
+-- Lists the cursors of group $1 in partitions of queue $2 above id $3, at most $4, in id order. Redriven
+-- messages that are not settled count as lag. For each lagging cursor it reads the first unconsumed
+-- message and the first redriven message.
 SELECT p.id, p.name, c.consumed, c.consumed_at, CASE WHEN c.lease_until > statement_timestamp() THEN c.lease_id END AS lease_id,
        coalesce(p.last_seq - head.seq + 1 - coalesce(belfry.skipped_after(c.skip, head.seq), 0), 0)
        + coalesce(c.redrives, 0) AS lag,

@@ -1,10 +1,11 @@
--- Lists cursors of group $1 by ready_at, the earliest first. $2 is the list. The list due has cursors that are due. The list
--- leased has cursors with a live lease. The list resting has the other cursors that are due later. $3: the first instant
--- (NULL: none). $4: leave out so many cursors of exactly this instant. $5: cursors at most. $6: examine so many at most.
+-- Lists cursors of group $1 by ready_at, the earliest first. $2 is the list: due (cursors that are due),
+-- leased (cursors with a live lease) or resting (other cursors whose ready_at is in the future). $3: the
+-- first ready_at (NULL: any). $4: leave out this many cursors whose ready_at is $3. $5: cursors at most.
+-- $6: examined cursors at most.
 --
--- There is always a row. A row without a name is no cursor. last_at, last_tie and examined describe the last examined cursor.
--- tie numbers the cursors of the same instant. cause says why a resting cursor rests. It is NULL if the stored facts do
--- not say it.
+-- If no cursor is found, it returns one row without a name. examined is the number of examined cursors.
+-- last_at and last_tie are the ready_at and the tie of the last examined cursor. tie numbers the cursors
+-- with the same ready_at. cause says why a resting cursor is not due (NULL: unknown).
 WITH examined AS MATERIALIZED (
     SELECT c.partition_id, c.committed, c.skip, c.redrives, c.ready_at, c.retry_at, c.lease_id, c.lease_until, c.lease_end, c.attempts,
            c.failures, c.consumed, c.consumed_at, c.expired, coalesce(c.lease_until > statement_timestamp(), false) AS live,

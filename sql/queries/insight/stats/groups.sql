@@ -1,5 +1,5 @@
--- Lists the consumer groups with their queues and subscriptions. $1: only groups of this name.
--- NULL: all. $2: only of queues whose names match a LIKE pattern. NULL: all.
+-- Lists the consumer groups with their queues, modes and starts. $1: a group name (NULL: any). $2: LIKE
+-- patterns of queue names (NULL: any).
 SELECT g.id, g.name, q.name AS queue_name, g.queue_id, g.mode, g.start_at, g.created_at, g.whole_queue, g.paused
   FROM belfry.queue q
  CROSS JOIN LATERAL (

@@ -1,7 +1,7 @@
--- Lists the cursors in a page of partitions whose first unfinished message is older than $3
--- seconds, the oldest first, at most $4. A redriven message that is not settled is unfinished. $1:
--- partitions above this id. $2: how many partitions. upto is the id to continue from. A row without
--- a queue: no such cursor. No row: the end. $5: LIKE patterns of names of queues (NULL: any).
+-- Lists at most $4 cursors in a page of partitions whose first unfinished message is older than $3 seconds,
+-- the oldest first. A redriven message that is not settled is unfinished. $1: partitions above this id. $2:
+-- partitions at most. upto is the $1 of the next page. If the page has no such cursor, it returns one row
+-- without a queue. No row: no partition is left. $5: LIKE patterns of queue names (NULL: any).
 WITH page AS MATERIALIZED (
     SELECT p.id, p.queue_id, p.name, p.uid, p.last_seq
       FROM belfry.partition p

@@ -1,4 +1,4 @@
--- Counts the leases that are live, and the messages that they cover. $1: names of queues as LIKE patterns
+-- Counts the live leases, and the messages that these leases cover. $1: LIKE patterns of queue names
 -- (NULL: any).
 SELECT count(*) AS leases, count(DISTINCT c.partition_id) AS partitions,
        coalesce(sum(CASE WHEN c.lease_end < 0 THEN -c.lease_end ELSE greatest(c.lease_end - c.committed, 0) END), 0)::bigint AS messages

@@ -1,13 +1,13 @@
--- Lists the newest messages of partitions below a seq or an instant, without payloads. By array: $1
--- partition ids, $2 the highest seq (NULL: unknown), $3 the latest instant, used without $2. $4:
--- how many of each partition. $5: a status (empty: any). It only narrows the search, so the rows
--- may have other statuses too.
+-- Lists the newest messages of partitions up to a seq or an instant, without payloads. By array: $1
+-- partition ids, $2 the highest seq (NULL: unknown), $3 the latest instant, used if $2 is NULL. $4:
+-- messages of each partition at most. $5: a status (empty: any). The status only narrows the search, so
+-- the rows may have other statuses too.
 --
--- A row has what its status follows from. Is the message dead-lettered? Does the partition have a
--- reader without a group, has that reader finished the message, and until when does a lease hold
--- it? How many named groups are there, and how many have finished the message? A redriven message
--- is unfinished until it is settled. The cost of a message grows with the groups. The newest
--- message of each partition comes first.
+-- The columns from dead to done_by decide the status. dead: the message is dead-lettered. queue_mode: a
+-- reader without a group exists. queue_done: that reader has finished the message. leased_until: the end
+-- of a lease of that reader on the message. groups counts the named groups, and done_by the named groups
+-- that have finished the message. A redriven message is unfinished until it is settled. The cost of a
+-- message grows with the number of groups. The newest message of each partition is first.
 SELECT k.ord, m.seq, m.created_at, m.id, m.transaction_id, m.trace_id, m.producer_sub, p.uid AS partition_uid,
        p.name AS partition_name, p.queue_id,
        coalesce((SELECT true
@@ -29,7 +29,7 @@ SELECT k.ord, m.seq, m.created_at, m.id, m.transaction_id, m.trace_id, m.produce
           FROM belfry.partition p
          WHERE p.id = k.partition_id OFFSET 0) AS p
  CROSS JOIN LATERAL (
-        -- The reader without a group decides the status, otherwise the slowest group.
+        -- The reader without a group decides the status. Without this reader, the slowest group decides.
         SELECT coalesce(min(c.done) FILTER (WHERE c.group_id = p.queue_group), min(c.done), 0) AS done,
                max(c.lease_end) FILTER (WHERE c.group_id = p.queue_group AND c.lease_until > statement_timestamp()) AS leased,
                coalesce(bool_or(c.skip IS NOT NULL), false) AS skips,

@@ -1,7 +1,7 @@
--- Lists at most $5 of the partitions $1 (named $2; NULL: any) of the queues $7 that may hold a message of
--- status $6 (empty: any) stored from $3 to $4. First come the partitions whose newest such message
--- may be the newest of all. newest_at is an upper bound of its instant. It reads partitions and,
--- for a status, their cursors or one dead letter, and no message.
+-- Lists at most $5 of the partitions $1 (named $2; NULL: any) of the queues $7 that may hold a message
+-- of status $6 (empty: any) stored from $3 to $4. newest_at is an upper bound for the instant of the
+-- newest such message. The partitions with the latest newest_at are first. It reads no messages. For a
+-- status it reads the cursors or one dead letter of each partition.
 SELECT p.id, p.newest_at
   FROM unnest($1::bigint[]) AS k(partition_id)
  CROSS JOIN LATERAL (
@@ -12,7 +12,7 @@ SELECT p.id, p.newest_at
          LIMIT 1) AS p
  WHERE ($2::text IS NULL OR p.name = $2::text) AND p.queue_id = ANY ($7::bigint[]) AND NOT p.closed AND p.last_seq > p.trimmed AND p.last_push_at >= $3::timestamptz
    AND CASE $6::text
-       -- With EXISTS the planner would hash all dead letters.
+       -- Not EXISTS: the planner would then hash all dead letters.
        WHEN 'dead_letter' THEN coalesce(
             (SELECT true FROM belfry.dead_letter l WHERE l.partition_id = p.id LIMIT 1), false)
        WHEN 'processing' THEN coalesce(

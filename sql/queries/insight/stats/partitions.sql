@@ -1,7 +1,7 @@
--- Lists partitions of queue $1 by name, after the name $2 (NULL: from the first one), at most $3.
--- The columns: their messages by state, the instants of the oldest and the newest message, the
--- consumption of all groups together, the last push or consumption, the expired messages, and whether
--- the partition is paused.
+-- Lists at most $3 partitions of queue $1 by name, after the name $2 (NULL: from the start). The
+-- columns: the messages by state, the instants of the oldest and the newest message, the number of
+-- messages that all groups together consumed, the last push or consumption, the expired messages, and
+-- whether the partition is paused.
 SELECT p.uid, p.name, p.created_at, s.total, s.pending, s.processing, s.completed, s.dead, oldest.created_at AS oldest_at,
        newest.created_at AS newest_at, c.consumed, greatest(p.last_push_at, c.consumed_at) AS active_at,
        c.expired, p.paused

@@ -1,12 +1,15 @@
--- Lists partitions of queue $1 with the unfinished messages of its groups. $2: list the worst ones. Otherwise the list is by
--- name, and $3 is its first name. $4: leave out the partition $3 itself. $5: partitions at most. $6: only the group of this
--- name (NULL: any). $7: groups at most. $8: dead letters of each partition at most.
+-- Lists partitions of queue $1 with the unfinished messages of its groups. If $2 is true, lists the
+-- partitions with the oldest unfinished messages. Otherwise lists partitions by name from $3 on. $4:
+-- leave out the partition $3 itself. $5: partitions at most. $6: only the group of this name (NULL:
+-- any). $7: groups at most. $8: dead letters of each partition at most.
 --
--- To find the worst partitions, it examines for each group the cursors that are due, the earliest first. It also examines
--- the cursors that are due later: a lease or the delay of a retry may end soon. The oldest unfinished message comes first.
+-- If $2 is true, it examines for each group the due cursors with the earliest ready_at. It also examines
+-- the cursors whose ready_at is next, because a lease or a retry delay may end soon. The partition with
+-- the oldest unfinished message is first.
 --
--- lag, age, failures, leased and resting are the largest of the groups. group_name is the group with the oldest
--- message. Without a cursor, every stored message is unfinished.
+-- lag, age and failures are the largest values of all groups. leased and resting are true if they are
+-- true for a group. group_name is the group with the oldest message. Without a cursor, every stored
+-- message is unfinished.
 WITH reader AS MATERIALIZED (
     SELECT g.id, g.name
       FROM belfry.consumer_group g

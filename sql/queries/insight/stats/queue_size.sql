@@ -1,4 +1,4 @@
--- Counts the partitions of queue $1 and their stored messages, over at most $2 partitions, the first by
+-- Counts the partitions of queue $1 and their stored messages, for at most the first $2 partitions by
 -- name. It reads no message.
 SELECT count(*) AS partitions, coalesce(sum(p.last_seq - p.trimmed - p.holes), 0)::bigint AS stored
   FROM (SELECT p.last_seq, p.trimmed, p.holes

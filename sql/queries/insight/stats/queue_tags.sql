@@ -1,5 +1,6 @@
--- Lists the pairs of a namespace and a task that queues have, in order, after the pair $1, $2, at most $3. Both of them empty: from
--- the first pair. The pair of queues without tags is left out. It reads one entry of the index queue_tags for each pair.
+-- Lists at most $3 pairs of a namespace and a task that queues have, after the pair ($1, $2). If $1 and
+-- $2 are empty, the list starts at the first pair. The pair of two empty tags is left out. It reads one
+-- entry of the index queue_tags for each pair.
 WITH RECURSIVE pair(namespace, task, n) AS (
     (SELECT q.namespace, q.task, 1::bigint FROM belfry.queue q
       WHERE q.deleted_at IS NULL AND (q.namespace, q.task) > ($1::text, $2::text)

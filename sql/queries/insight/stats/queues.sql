@@ -1,5 +1,6 @@
--- Lists queues, the newest first. $1 namespace and $2 task (empty: any), $3 how many, $4 how many
--- to skip, $5 LIKE patterns of names (NULL: any). The columns serve GET /api/v1/resources/queues and /api/v1/status/queues.
+-- Lists queues, the newest first. $1 namespace and $2 task (empty: any), $3 queues at most, $4 queues to
+-- skip, $5 LIKE patterns of names (NULL: any). GET /api/v1/resources/queues and GET
+-- /api/v1/status/queues use it.
 SELECT q.id, q.uid, q.name, q.namespace, q.task, q.created_at, q.priority, q.lease_time, q.retry_limit, q.retry_delay,
        q.ttl, q.max_size, q.dead_letter_queue, q.paused, q.delayed_processing, q.window_buffer, q.encryption_enabled, q.retention_enabled,
        q.retention_seconds, q.completed_retention_seconds, q.max_wait_time_seconds, q.dlq_after_max_retries, q.retry_backoff, q.retry_delay_max,

@@ -1,5 +1,5 @@
--- Lists the queues $1, and the queue with the name $5 (NULL: none). $2 namespace and $3 task (empty: any), $4 LIKE patterns of
--- names (NULL: any). The columns are those of stats/queues.sql.
+-- Lists the queues with the ids $1, and the queue with the name $5 (NULL: none). $2 namespace and $3
+-- task (empty: any), $4 LIKE patterns of names (NULL: any). It has the columns of stats/queues.sql.
 SELECT q.id, q.uid, q.name, q.namespace, q.task, q.created_at, q.priority, q.lease_time, q.retry_limit, q.retry_delay,
        q.ttl, q.max_size, q.dead_letter_queue, q.paused, q.delayed_processing, q.window_buffer, q.encryption_enabled, q.retention_enabled,
        q.retention_seconds, q.completed_retention_seconds, q.max_wait_time_seconds, q.dlq_after_max_retries, q.retry_backoff, q.retry_delay_max,

@@ -1,10 +1,12 @@
--- Counts the effects of a seek of group $2 in queue $1 to the instant $3. belfry.seek_cursors describes the instant. $4: only
--- in the partition of this name (NULL: in all). $5: examine so many partitions by name at most, after the name $7 (NULL: from the
--- first one). $6: count so many messages at most in a partition that has gaps.
+-- Counts the effects of a seek of group $2 in queue $1 to the instant $3. belfry.seek_cursors describes
+-- the instant. $4: only the partition of this name (NULL: all). $5: it examines at most $5 partitions by
+-- name, after the name $7 (NULL: from the first one). $6: in a partition with single deleted messages it
+-- counts at most $6 messages.
 --
--- again counts finished and dead-lettered messages that the group receives again. skipped counts unfinished messages that
--- the group does not receive. leases counts the live leases that the seek ends. more: there may be more partitions, after the
--- name last. capped: a partition has more messages.
+-- again counts finished and dead-lettered messages that the group receives again. skipped counts
+-- unfinished messages that the group does not receive. leases counts the live leases that the seek ends.
+-- more: there may be more partitions, after the name last. capped: a partition may have more than $6
+-- messages.
 WITH chosen AS MATERIALIZED (
     SELECT p.id, p.name
       FROM (SELECT p.id, p.name FROM belfry.partition p

@@ -1,5 +1,5 @@
--- Reads the settings of Postgres that matter for the durability, the memory and the cleaning of this schema. source is
--- where the value comes from. pending: the value in the file needs a restart.
+-- Reads the settings of Postgres that matter for durability, memory and vacuum. source says where the
+-- value was set. pending: the configuration file has another value, which takes effect after a restart.
 SELECT s.name, current_setting(s.name) AS value, s.source, s.pending_restart AS pending
   FROM pg_settings s
  WHERE s.name IN ('server_version', 'fsync', 'full_page_writes', 'synchronous_commit', 'wal_level', 'max_wal_size', 'checkpoint_timeout',

@@ -1,6 +1,7 @@
--- Lists the sessions of this database that run a statement for more than a second. At most 10, the oldest first. The
--- text of another program is left out, because it may have data or a password. Belfry sends data in parameters, which
--- are not in the text. Without the rights of pg_read_all_stats a role sees its own sessions only.
+-- Lists at most 10 sessions of this database that have run a statement for more than a second, the
+-- oldest statement first. The text of a statement of another program is left out, because it may contain
+-- data or a password. Belfry sends data in parameters, which are not in the text. A role without the
+-- rights of pg_read_all_stats sees only its own sessions.
 SELECT a.pid::bigint AS pid, extract(epoch FROM now() - a.query_start)::float8 AS duration, a.state,
        CASE WHEN a.application_name IN ('belfry', 'belfry-dispatch', 'belfry-health', 'belfry-inbox', 'belfry-listen', 'belfry-notify',
                                         'belfry-doctor', 'belfry import', 'belfry migrate', 'belfry reseal', 'belfry token')

@@ -1,6 +1,6 @@
--- Lists the traces named $1, the oldest first. $2 and $3: only traces after this created_at and id,
--- or NULL. $4: how many. $5: how many to skip. $6: LIKE patterns of
--- names of queues (NULL: any). The columns of a deleted message are NULL.
+-- Lists the traces named $1, the oldest first. $2 and $3: only traces after this created_at and id
+-- (NULL: all). $4: traces at most. $5: traces to skip. $6: LIKE patterns of queue names (NULL: any). The
+-- columns of a deleted message are NULL.
 SELECT t.id, t.created_at, t.group_name, t.event_type, t.worker, t.names, t.data,
        m.id AS message_id, m.transaction_id, m.payload, coalesce(m.encrypted, false) AS encrypted, p.uid AS partition_uid,
        p.name AS partition_name, q.name AS queue_name

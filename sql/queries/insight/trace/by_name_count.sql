@@ -1,4 +1,5 @@
--- Counts the traces named $1, of queues whose names match a LIKE pattern of $2 (NULL: any). $3: at most so many (NULL: all).
+-- Counts the traces named $1. $2: LIKE patterns of queue names (NULL: any). $3: the highest count (NULL:
+-- no limit).
 SELECT count(*) AS n
   FROM (SELECT 1
           FROM belfry.trace_name n

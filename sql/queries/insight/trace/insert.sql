@@ -1,6 +1,6 @@
--- Stores a trace of a message, and locks the message against deletion until the commit. $1 id, $2
--- uid of the partition, $3 transaction id, $4 group, $5 event type, $6 worker, $7 distinct names,
--- $8 data. Returns the number of stored traces; 0: the message does not exist.
+-- Stores a trace of a message. It locks the message, so the message cannot be deleted before the commit.
+-- $1 id, $2 uid of the partition, $3 transaction id, $4 group, $5 event type, $6 worker, $7 distinct
+-- names, $8 data. Returns the number of stored traces. 0: the message does not exist.
 WITH message AS (
     SELECT m.partition_id, m.seq
       FROM belfry.partition p

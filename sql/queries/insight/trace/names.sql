@@ -1,7 +1,7 @@
--- Lists the names of traces, the latest seen first, with their numbers of traces and messages. $1:
--- how many. $2: how many to skip. $3: LIKE patterns of names of queues (NULL: any). It walks the names and not the traces, and counts only for the
--- names it returns. The first column is the number of all names. Without a name to return, one row
--- has only that number.
+-- Lists the names of traces, the last used name first, with their numbers of traces and messages. $1:
+-- names at most. $2: names to skip. $3: LIKE patterns of queue names (NULL: any). It reads one index
+-- entry for each name, and counts traces only for the returned names. total is the number of all names.
+-- If no name is returned, one row has only total.
 WITH RECURSIVE walk AS (
     (SELECT n.name FROM belfry.trace_name n ORDER BY n.name LIMIT 1)
     UNION ALL

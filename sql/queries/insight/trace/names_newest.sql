@@ -1,6 +1,7 @@
--- Lists the names of the newest $4 traces, the latest seen first, with their numbers of traces and messages among these traces. $1:
--- how many. $2: how many to skip. $3: LIKE patterns of names of queues (NULL: any). It has the columns of trace/names.sql. The
--- ids of traces ascend with time. The cost grows with $4 alone.
+-- Lists the names of the newest $4 traces, the last used name first, with their numbers of traces and
+-- messages among these traces. $1: names at most. $2: names to skip. $3: LIKE patterns of queue names
+-- (NULL: any). It has the columns of trace/names.sql. The order by id is the order by time. The cost
+-- grows only with $4.
 WITH named AS MATERIALIZED (
     SELECT n.name COLLATE "C" AS name, max(t.created_at) AS last_seen, count(*) AS traces, count(DISTINCT (t.partition_id, t.seq)) AS messages
       FROM (SELECT t.id, t.partition_id, t.seq, t.created_at, t.names FROM belfry.trace t ORDER BY t.id DESC LIMIT $4::bigint) AS t

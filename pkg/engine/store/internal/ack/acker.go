@@ -1,15 +1,16 @@
-// Package ack applies acknowledgments: it finds their messages, applies the acks by the SQL function
-// belfry.apply_acks, and wakes.
+// Package ack applies acknowledgments. It finds the messages, applies the acks with the SQL function
+// belfry.apply_acks, and runs wakes.
 //
-// The rules of acks are in that function alone (sql/functions/ack/apply_acks.sql), because SQL consumers
-// acknowledge in their own sessions. The tests compare it with a model of the rules in Go. One call of
-// the function is one transaction: it locks the cursors of many acks, judges the acks and writes.
+// Only this function contains the rules of acks (sql/functions/ack/apply_acks.sql), because SQL
+// consumers acknowledge in their own sessions. The tests compare the function with a model of the rules
+// in Go. One call of the function is one transaction: it locks the cursors of many acks, judges the acks
+// and writes.
 //
-// Many calls of Ack share a transaction (group commit). A call that touches a contended cursor, which
-// a SQL consumer holds in an open transaction, leaves the shared flush and waits by itself
-// (contended.go, wait.go). Package transaction applies the acks of a transaction with the same
-// parts. Package store says what an ack locks and in which order. It is imported by pkg/engine/store and
-// internal/transaction.
+// Many calls of Ack share a transaction (group commit). A cursor is contended if a SQL consumer holds it
+// in an open transaction. A call with a contended cursor leaves the shared flush and waits separately
+// (contended.go, wait.go). Package transaction uses the same functions for the acks of a transaction.
+// docs/design.md lists the locks of an ack and their order. pkg/engine/store and internal/transaction
+// import this package.
 package ack
 
 import (
@@ -26,7 +27,7 @@ import (
 	"github.com/belfry-mq/belfry/pkg/queue"
 )
 
-// Deps are what an Acker works with.
+// Deps are the dependencies of an Acker.
 type Deps struct {
 	Pool      *postgres.Pool
 	Names     *names.Directory
@@ -39,7 +40,7 @@ type Acker struct {
 	Deps
 	flushes   *batch.Manager[*Call]
 	contended *contentionCache
-	// waiting has the calls that wait for contended cursors; see newWaiting.
+	// waiting manages the calls that wait for contended cursors (newWaiting).
 	waiting *batch.Manager[*contendedCall]
 }
 
@@ -51,10 +52,10 @@ func New(deps Deps, cfg batch.Config, metrics *groupcommit.Metrics) *Acker {
 	return a
 }
 
-// Close answers the acks that were accepted and refuses new ones, until ctx ends.
+// Close refuses new acks, and waits until the accepted acks are answered or ctx ends.
 func (a *Acker) Close(ctx context.Context) error { return a.flushes.Close(ctx) }
 
-// CloseWaiting is Close for the calls that wait for contended cursors.
+// CloseWaiting is like Close, for the calls that wait for contended cursors.
 func (a *Acker) CloseWaiting(ctx context.Context) error { return a.waiting.Close(ctx) }
 
 // Ack applies acknowledgments; see Store.Ack.
@@ -85,15 +86,18 @@ func (a *Acker) Ack(ctx context.Context, items []queue.AckItem) ([]queue.AckResu
 type Call struct {
 	Items   []queue.AckItem
 	Results []queue.AckResult
-	// Partitions are the partitions of the items; nil: the partition does not exist.
+	// Partitions are the partitions of the items. An element is nil if the partition does not
+	// exist.
 	Partitions []*queue.Partition
-	// Found are the items whose partition exists.
+	// Found are the indexes of the items whose partition exists.
 	Found []int
-	// Seqs are the positions of the messages, by item; 0: not known yet, or no such message.
+	// Seqs are the seqs of the messages, by item. A seq is 0 if it is not known yet, or if the
+	// message does not exist.
 	Seqs []int64
-	// ofLog: the lease of the item delivered its message from the log.
+	// ofLog is set for an item if its lease delivered the message from the log, not as a redriven
+	// message.
 	ofLog []bool
-	// owned: Items are a copy.
+	// owned is set if Items is a copy, which Resolve may change.
 	owned bool
 }
 
@@ -113,19 +117,19 @@ func (call *Call) Clone() *Call {
 	}
 }
 
-// Add adds an ack of the message at seq, with the cursor and the lease of the ack at index like. The partition
-// of that ack must exist. The message need not exist.
-func (call *Call) Add(like int, seq int64, status queue.AckStatus) {
-	item := call.Items[like]
+// Add adds an ack of the message at seq, with the cursor and the lease of the ack at index. The partition of that
+// ack must exist. The message may be missing.
+func (call *Call) Add(index int, seq int64, status queue.AckStatus) {
+	item := call.Items[index]
 	item.Status, item.TransactionID = status, ""
 	call.Found = append(call.Found, len(call.Items))
-	call.Items, call.Results = append(call.Items, item), append(call.Results, call.Results[like])
-	call.Partitions, call.Seqs = append(call.Partitions, call.Partitions[like]), append(call.Seqs, seq)
-	call.ofLog = append(call.ofLog, call.ofLog[like])
+	call.Items, call.Results = append(call.Items, item), append(call.Results, call.Results[index])
+	call.Partitions, call.Seqs = append(call.Partitions, call.Partitions[index]), append(call.Seqs, seq)
+	call.ofLog = append(call.ofLog, call.ofLog[index])
 }
 
-// Resolve finds the partitions of call, and the positions of recently delivered messages. It makes error texts of the
-// call storable.
+// Resolve finds the partitions of call, and the seqs of recently delivered messages. It replaces characters in error
+// texts that the database cannot store.
 func (a *Acker) Resolve(ctx context.Context, call *Call) error {
 	for i := range call.Items {
 		if text := a.Pool.Storable(ctx, call.Items[i].Error); text != call.Items[i].Error {
@@ -158,7 +162,7 @@ func (a *Acker) Resolve(ctx context.Context, call *Call) error {
 	for i, id := range ids {
 		if p := partitions[id]; p != nil {
 			call.Seqs[i] = finder.Seq(call.Items[i].LeaseID, p.Key, call.Items[i].TransactionID)
-			call.ofLog[i] = call.Seqs[i] > 0 // only deliveries of the log are remembered
+			call.ofLog[i] = call.Seqs[i] > 0 // the cache has only deliveries from the log
 			call.Partitions[i] = p
 			call.Results[i].Queue, call.Results[i].Partition = p.Queue, p.Name
 			call.Found = append(call.Found, i)
@@ -176,12 +180,12 @@ func (call *Call) Stripes() []batch.LockStripe {
 	return stripes
 }
 
-// cursorOf names the cursor of an item.
+// cursorOf returns the cursor of an item.
 func (call *Call) cursorOf(item int) Cursor {
 	return Cursor{Partition: call.Partitions[item].Key, Group: call.Items[item].Group}
 }
 
-// cursors yields the cursors of the call; a cursor may repeat.
+// cursors yields the cursors of the call. A cursor may occur several times.
 func (call *Call) cursors(yield func(Cursor) bool) {
 	for _, item := range call.Found {
 		if !yield(call.cursorOf(item)) {

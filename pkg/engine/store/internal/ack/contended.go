@@ -24,30 +24,36 @@ var (
 )
 
 const (
-	// Patience is how long a call waits for contended cursors, from its first wait on. Only a SQL
-	// consumer holds a cursor for longer: it holds the cursor until its transaction ends.
+	// Patience bounds the time that a call waits for contended cursors, counted from its first
+	// wait. Only a SQL consumer holds a cursor for longer, because it keeps the lock until its
+	// transaction ends.
 	Patience = 2 * time.Second
-	// maxContended bounds the cache. A cursor beyond it is found contended again by each flush.
+	// maxContended bounds the cache. If the cache is full, each flush finds further contended
+	// cursors again.
 	maxContended = 10_000
-	// LockPatience is how long a session that blocks other callers waits for one lock: a flush of many
-	// acks holds their cursors, and a transaction holds its partitions. It is more than the flush of
-	// another instance takes and less than a client notices. A session that waited longer gives way.
+	// LockPatience bounds the wait for one lock of a session that blocks other callers. (A flush of
+	// many acks holds their cursors, and a transaction holds its partitions.) It is longer than a
+	// flush of another instance, and too short for a client to notice. After LockPatience, the session
+	// rolls back.
 	LockPatience = 100 * time.Millisecond
 	// setPatience bounds how long a transaction waits for one lock, in milliseconds.
 	setPatience = "SELECT set_config('lock_timeout', $1, true)"
 )
 
-// lockTimeout returns the setting lock_timeout for patience. 0 would mean no bound.
+// lockTimeout returns the setting lock_timeout for patience. It is at least 1 ms, because Postgres
+// reads 0 as no limit.
 func lockTimeout(patience time.Duration) string { return fmt.Sprint(max(1, patience.Milliseconds())) }
 
-// ContendedError says that another session holds a cursor of a call, and that the call was not
+// ContendedError means that another session holds a cursor of a call, and that the call was not
 // applied.
 type ContendedError struct {
-	// Cursor is one of the contended cursors. The zero Cursor means that none is contended any more.
+	// Cursor is one of the contended cursors. The zero Cursor means that no cursor is contended any
+	// more.
 	Cursor Cursor
-	// Since is when the wait for the cursor began.
+	// Since is the time when the wait for the cursor began.
 	Since time.Time
-	// Cause is the error that ended the wait; nil: the cache knew that the cursor is contended.
+	// Cause is the error that ended the wait. It is nil if the cache listed the cursor as
+	// contended.
 	Cause error
 }
 
@@ -64,16 +70,16 @@ func ContendedIn(err error) *ContendedError {
 	return contended
 }
 
-// gaveUp is the answer to a call whose cursor stayed contended. Its own lease was over before the
-// other session took the cursor.
+// gaveUp returns the answer to a call whose cursor stayed contended. The lease of the call had
+// ended before the other session locked the cursor.
 func gaveUp(err error) error {
 	return &queue.Error{
 		Code: queue.CodeUnavailable, RetryAfter: postgres.RetryAfter, Err: err,
-		Message: "the lease was over, and a consumer in SQL holds the partition in an open transaction; nothing was done: send the request again",
+		Message: "the lease has ended, and a consumer in SQL holds the partition in an open transaction; nothing was done: send the request again",
 	}
 }
 
-// KnownContended returns an error when a cursor of call is in the cache of contended cursors.
+// KnownContended returns an error if a cursor of call is in the cache of contended cursors.
 func (a *Acker) KnownContended(call *Call) *ContendedError {
 	if cursor, contended := a.contended.first(call.cursors); contended {
 		return &ContendedError{Cursor: cursor, Since: time.Now()}
@@ -81,7 +87,7 @@ func (a *Acker) KnownContended(call *Call) *ContendedError {
 	return nil
 }
 
-// split returns the calls that touch no contended cursor, and the errors of the others.
+// split returns the calls without a contended cursor, and the errors of the other calls.
 func split(calls []*Call, contendedIn func(*Call) *ContendedError) (free []*Call, contended map[*Call]*ContendedError) {
 	contended = map[*Call]*ContendedError{}
 	for _, call := range calls {
@@ -94,8 +100,8 @@ func split(calls []*Call, contendedIn func(*Call) *ContendedError) (free []*Call
 	return free, contended
 }
 
-// flush applies the acknowledgments of calls in one transaction, without the calls that touch a
-// contended cursor: their error is a ContendedError, and they have to wait by themselves.
+// flush applies the acks of calls in one transaction. It leaves out calls with a contended cursor:
+// such a call gets a ContendedError and must wait separately.
 func (a *Acker) flush(ctx context.Context, calls []*Call) ([]error, error) {
 	free, contended := split(calls, a.KnownContended)
 	if len(free) > 0 {
@@ -117,7 +123,8 @@ func (a *Acker) flush(ctx context.Context, calls []*Call) ([]error, error) {
 	return each, nil
 }
 
-// applyTogether is flush for calls none of which is known to be contended.
+// applyTogether does the work of flush for calls that have no cursor in the cache of contended
+// cursors.
 func (a *Acker) applyTogether(ctx context.Context, calls []*Call) (map[*Call]*ContendedError, error) {
 	ctx, cancel := a.Pool.Bounded(ctx)
 	defer cancel()
@@ -141,18 +148,18 @@ func (a *Acker) applyTogether(ctx context.Context, calls []*Call) (map[*Call]*Co
 
 // lockOptions say how applyFree takes locks.
 type lockOptions struct {
-	// waitForCursor is a cursor to wait for before anything is locked; nil: none.
+	// waitForCursor is the cursor to wait for before other locks are taken. It may be nil.
 	waitForCursor *Cursor
-	// patience bounds the wait for waitForCursor, and for locks that are not of cursors.
+	// patience bounds the wait for waitForCursor, and for locks on other rows than cursors.
 	patience time.Duration
-	// since and cause complete the errors of the contended calls.
+	// since and cause are copied to the ContendedError of contended calls.
 	since time.Time
 	cause error
 }
 
-// applyFree applies, in one transaction, the calls of f that touch no contended cursor, and returns
-// the others. It waits for no cursor while it holds another one, so it blocks no other session for
-// long and is part of no deadlock.
+// applyFree applies, in one transaction, the calls of f without a contended cursor, and returns the
+// errors of the other calls. It never waits for a cursor while it holds another cursor, so it
+// blocks no other session for long and causes no deadlock.
 func (a *Acker) applyFree(ctx context.Context, conn *pgxpool.Conn, f *Flush, how lockOptions) (map[*Call]*ContendedError, error) {
 	found, err := a.lockFree(ctx, conn, f, how)
 	if err != nil {
@@ -191,8 +198,8 @@ func (a *Acker) applyFree(ctx context.Context, conn *pgxpool.Conn, f *Flush, how
 	return contended, nil
 }
 
-// lockFree begins a transaction, waits for how.waitForCursor, and locks the cursors of f that are
-// free. It returns the others.
+// lockFree begins a transaction, waits for how.waitForCursor, and locks the free cursors of f. It
+// returns the cursors that another session holds.
 func (a *Acker) lockFree(ctx context.Context, conn *pgxpool.Conn, f *Flush, how lockOptions) (contended []Cursor, err error) {
 	b := &pgx.Batch{}
 	b.Queue("BEGIN")
@@ -213,8 +220,7 @@ func (a *Acker) lockFree(ctx context.Context, conn *pgxpool.Conn, f *Flush, how 
 	return contended, err
 }
 
-// FindContended looks for a cursor of f that another session holds. The zero Cursor means that none
-// does.
+// FindContended returns a cursor of f that another session holds, or the zero Cursor.
 func (a *Acker) FindContended(ctx context.Context, conn *pgxpool.Conn, f *Flush) (Cursor, error) {
 	found, err := readContended(conn.Query(ctx, sqlAckContended, f.Partitions, f.groups, queue.RawIDs(f.Leases)))
 	if err != nil || len(found) == 0 {
@@ -224,7 +230,8 @@ func (a *Acker) FindContended(ctx context.Context, conn *pgxpool.Conn, f *Flush)
 	return found[0], nil
 }
 
-// readContended reads the result of ack_contended.sql. rows hold the error of the query too.
+// readContended reads the result of ack_contended.sql. It ignores the error of the query, because
+// rows return it too.
 func readContended(rows pgx.Rows, _ error) ([]Cursor, error) {
 	found, err := pgx.CollectRows(rows, pgx.RowToStructByPos[Cursor])
 	if err != nil {
@@ -239,22 +246,22 @@ type Cursor struct {
 	Group     string
 }
 
-// contentionCache remembers the cursors that another session was found to hold for long: each for Patience, or
-// until a session gets its lock. It is safe for concurrent use.
+// contentionCache lists contended cursors. An entry ends after Patience, or when a session of this instance
+// locks the cursor. It is safe for concurrent use.
 //
 // Group commit must not wait for such a cursor: all other calls in the same flush would wait with it. A call
-// that touches a remembered cursor skips the flush and waits by itself. The cache is only a hint: a flush finds
-// out by SQL who holds what.
+// with a listed cursor leaves the flush and waits separately. The cache is only a hint: a flush finds contended
+// cursors by SQL.
 type contentionCache struct {
 	mu    sync.Mutex
 	until map[Cursor]time.Time
-	// last is the latest instant in until.
+	// last is the latest time in until.
 	last time.Time
 }
 
 func newContentionCache() *contentionCache { return &contentionCache{until: map[Cursor]time.Time{}} }
 
-// learn removes the cursors whose lock was got and adds the contended ones.
+// learn removes the cursors in got, which this instance could lock, and adds the contended cursors.
 func (c *contentionCache) learn(got, contended []Cursor) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -270,14 +277,14 @@ func (c *contentionCache) learn(got, contended []Cursor) {
 	}
 }
 
-// expireLocked empties the cache when all its entries are over.
+// expireLocked empties the cache when all its entries have ended.
 func (c *contentionCache) expireLocked() {
 	if len(c.until) > 0 && time.Now().After(c.last) {
 		clear(c.until)
 	}
 }
 
-// first returns the first of cursors that is contended; ok is false when none is.
+// first returns the first contended cursor. ok is false if no cursor is contended.
 func (c *contentionCache) first(cursors iter.Seq[Cursor]) (contended Cursor, ok bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()

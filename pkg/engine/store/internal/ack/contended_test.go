@@ -9,7 +9,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-func TestContendedCursorsAreRememberedUntilTheyAreGotOrExpire(t *testing.T) {
+func TestContendedCursorsStayCachedUntilLockedOrExpired(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		cursor := func(partition int64) Cursor { return Cursor{partition, "g"} }
 		single, wide, other := []Cursor{cursor(1)}, []Cursor{cursor(3), cursor(2)}, []Cursor{cursor(3)}

@@ -22,60 +22,62 @@ var (
 	sqlAckApplyLeases = sql.Query("engine/store/ack_apply_leases")
 )
 
-// unknownLease stands for a lease id that no lease can have.
+// unknownLease is an id that no lease can have.
 var unknownLease = queue.ID{0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff}
 
-// Flush is what a number of calls change in one transaction.
+// Flush applies the acks of several calls in one transaction.
 type Flush struct {
-	// Leases are leases whose cursors are locked as well.
+	// Leases are leases whose cursors the flush locks as well.
 	Leases []queue.ID
 	// Patience bounds the wait for one lock.
 	Patience time.Duration
-	// Alone: the acks are a transaction of their own.
+	// Alone is set if the transaction contains only the acks.
 	Alone bool
 
 	calls []*Call
-	// Partitions, partitionIDs and groups are the columns of the distinct cursors. index finds a cursor.
+	// Partitions, partitionIDs and groups describe the distinct cursors, one element per cursor. index
+	// maps a cursor to its element.
 	Partitions   []int64
 	partitionIDs [][16]byte
 	groups       []string
 	index        map[cursorKey]int
-	// unknown are the acks whose messages have to be looked up.
+	// unknown are the acks whose messages QueueFind looks up.
 	unknown []unknownSeq
 	// entries are the acks of existing messages, sorted by cursor, call and seq.
 	entries []*entry
-	// begun: the transaction is open already.
+	// begun is set if the transaction is already open.
 	begun bool
 
-	// locked are the cursors after Read. ready is what the commit makes ready, and needWake the
-	// partitions that need a wake after it.
+	// Read sets the fields below. locked are the cursors. ready are the pairs of group and
+	// partition that the commit makes ready. needWake are the partitions that need a wake after the
+	// commit.
 	locked     []lockedCursor
 	liveLeases map[queue.ID]bool
 	ready      []queue.Ready
 	needWake   []int64
 }
 
-// unknownSeq is an ack whose message has to be looked up.
+// unknownSeq is an ack whose message QueueFind looks up.
 type unknownSeq struct {
 	call *Call
 	item int
 }
 
-// cursorKey identifies a cursor. The wire id tells partitions apart that got the same database id in
-// different epochs.
+// cursorKey identifies a cursor. partitionID, the wire id, distinguishes partitions that have the
+// same database id in different epochs.
 type cursorKey struct {
 	Cursor
 	partitionID queue.ID
 }
 
-// entry is an ack, or all acks of one call for one cursor, if all of them complete messages under one
-// lease of the log: completing the last message completes them all.
+// entry is one ack. If all acks of one call for one cursor complete messages of the log under one
+// lease, one entry holds all these acks: completing the last message completes all of them.
 type entry struct {
 	cursor     int
 	callNumber int32
 	call       *Call
 	items      []int
-	seq        int64 // of the last message
+	seq        int64 // the seq of the last message
 }
 
 // NewFlush returns a flush of resolved calls.
@@ -105,7 +107,7 @@ func (call *Call) keyOf(item int) cursorKey {
 	return cursorKey{call.cursorOf(item), call.Partitions[item].ID}
 }
 
-// NeedsFind says that Find must run before Queue.
+// NeedsFind reports whether QueueFind and ReadFind must run before Queue.
 func (f *Flush) NeedsFind() bool { return len(f.unknown) > 0 }
 
 // QueueFind adds the look-up of messages to b. ReadFind reads its result.
@@ -117,7 +119,7 @@ func (f *Flush) QueueFind(b *pgx.Batch) {
 	b.Queue(sqlAckFind, partitions, transactions)
 }
 
-// ReadFind reads the result of QueueFind into the calls.
+// ReadFind reads the result of QueueFind and sets the Seqs of the calls.
 func (f *Flush) ReadFind(results pgx.BatchResults) error {
 	var ord, seq int64
 	return pipeline.ForEach(results, "finding messages", []any{&ord, &seq}, func() error {
@@ -154,7 +156,7 @@ func (f *Flush) buildEntries() {
 	})
 }
 
-// addEntries adds the acks of one call for one cursor; like has their common fields.
+// addEntries adds the acks of one call for one cursor. like has the fields that all entries share.
 func (f *Flush) addEntries(like entry, items []int, together bool) {
 	if together {
 		like.items = items
@@ -171,14 +173,15 @@ func (f *Flush) addEntries(like entry, items []int, together bool) {
 	}
 }
 
-// Empty says that the flush has neither acks nor leases.
+// Empty reports whether the flush has no acks and no leases.
 func (f *Flush) Empty() bool { return len(f.Partitions)+len(f.Leases) == 0 }
 
-// LiveBefore says whether a lease was live before the acks. Its cursor must be one of the flush.
+// LiveBefore reports whether a lease was live before the acks. The flush must have locked the
+// cursor of the lease.
 func (f *Flush) LiveBefore(lease queue.ID) bool { return f.liveLeases[lease] }
 
-// LeaseBefore returns, by ack of a call, the live lease of its cursor before the acks; zero: none. An
-// ack without a cursor is missing.
+// LeaseBefore returns for each ack of a call the lease that was live on its cursor before the acks,
+// or the zero id. It leaves out acks without a cursor.
 func (f *Flush) LeaseBefore(call *Call) map[int]queue.ID {
 	leases := map[int]queue.ID{}
 	for _, e := range f.entries {
@@ -191,12 +194,11 @@ func (f *Flush) LeaseBefore(call *Call) map[int]queue.ID {
 	return leases
 }
 
-// Ready returns what the commit makes ready.
+// Ready returns the pairs of group and partition that the commit makes ready.
 func (f *Flush) Ready() []queue.Ready { return f.ready }
 
-// run applies and commits the acks in one round trip: one statement is a transaction of its own. The
-// look-up of messages takes another round trip before it, and the wake of cursors that need one after
-// it.
+// run applies and commits the acks in one round trip. If messages must be looked up, run makes one
+// round trip before. If partitions need a wake, run makes one round trip after the commit.
 func (f *Flush) run(ctx context.Context, a *Acker, conn *pgxpool.Conn) error {
 	if f.NeedsFind() {
 		b := &pgx.Batch{}
@@ -242,7 +244,7 @@ func (f *Flush) Queue(b *pgx.Batch) {
 		}
 	}
 	for i := 1; i < len(lastEntries); i++ {
-		lastEntries[i] = max(lastEntries[i], lastEntries[i-1]) // all messages of a cursor may be missing
+		lastEntries[i] = max(lastEntries[i], lastEntries[i-1]) // a cursor has no entry if all its messages are missing
 	}
 	args := []any{
 		f.Partitions, f.partitionIDs, f.groups, lastEntries, calls, seqs, leases, statuses, errors, pauses, lockTimeout(f.Patience),
@@ -254,7 +256,8 @@ func (f *Flush) Queue(b *pgx.Batch) {
 	}
 }
 
-// leaseOf returns the lease that fences an ack; the zero id: the ack is not fenced.
+// leaseOf returns the lease that the ack names, or the zero id for an ack without a lease. It
+// returns unknownLease for an invalid id.
 func leaseOf(ack *queue.AckItem) queue.ID {
 	if ack.LeaseID == "" {
 		return queue.ID{}

@@ -11,7 +11,7 @@ import (
 	"github.com/belfry-mq/belfry/pkg/queue"
 )
 
-// Why an ack was not applied. Clients compare these texts (docs/compatibility.md).
+// The reasons why an ack was not applied. Clients compare these texts (docs/compatibility.md).
 const (
 	ErrMessageNotFound = "Message not found"
 	errLease           = "Invalid or expired lease"
@@ -19,17 +19,18 @@ const (
 	errAfterFailure    = "Not applied: an earlier message of this partition failed in the same call, so this one is redelivered with it"
 )
 
-// item says what a row of belfry.apply_acks describes. sql/schema/ack_row.sql describes all columns.
+// item is the kind of a row of belfry.apply_acks. sql/schema/ack_row.sql describes all columns.
 type item int16
 
 const (
-	// itemAck is an ack that was not simply applied.
+	// itemAck is an ack with a verdict.
 	itemAck item = 1
-	// itemCursor is a cursor that was locked.
+	// itemCursor is a locked cursor.
 	itemCursor item = 2
 )
 
-// verdict says what became of an ack that was not simply applied.
+// verdict says why an ack was not applied, or that it made a dead letter. An ack that was applied
+// has no verdict.
 type verdict int16
 
 const (
@@ -42,10 +43,10 @@ const (
 // row is one row of belfry.apply_acks. Only the columns of its item are set.
 type row struct {
 	item item
-	// Of an ack.
+	// The columns of an ack.
 	entry   pgtype.Int4
 	verdict pgtype.Int2
-	// Of a cursor.
+	// The columns of a cursor.
 	cursor           pgtype.Int4
 	partition, group pgtype.Int8
 	leaseBefore      pgtype.UUID
@@ -55,13 +56,13 @@ type row struct {
 	needsWake        pgtype.Bool
 }
 
-// lockedCursor is a cursor that was locked, and what became of it.
+// lockedCursor is a locked cursor with its lease before and after the acks.
 type lockedCursor struct {
 	exists bool
-	// leaseBefore is the live lease before the acks; zero: none.
+	// leaseBefore is the lease that was live before the acks, or zero.
 	leaseBefore queue.ID
-	// endedBy is the call that ended the lease, counted from 1; 0: no lease was live before. leaseLive:
-	// no call ended it.
+	// endedBy is the number of the call that ended the lease, counted from 1. It is 0 if no lease was
+	// live before. leaseLive is set if no call ended the lease.
 	endedBy   int32
 	leaseLive bool
 }
@@ -116,8 +117,8 @@ func (f *Flush) addCursor(r *row) {
 	}
 }
 
-// fillResults gives every ack the result of an ack that was simply applied, or of one whose message or
-// cursor does not exist.
+// fillResults gives every ack the result of an ack without a verdict: success, or an error if its
+// message or cursor does not exist.
 func (f *Flush) fillResults() {
 	for _, call := range f.calls {
 		for _, item := range call.Found {
@@ -136,7 +137,7 @@ func (f *Flush) fillResults() {
 				result.Success, result.Resolved = true, true
 				result.LeaseReleased = !cursor.leaseLive && cursor.endedBy <= e.callNumber
 			case e.call.Items[item].LeaseID != "":
-				result.Error = errLease // the group was deleted, and its leases with it
+				result.Error = errLease // the group and its leases were deleted
 			default:
 				result.Error = errNoCursor
 			}
@@ -157,7 +158,7 @@ func (f *Flush) applyVerdict(r *row) {
 			result.Error = errLease
 		case verdictAfterFailure:
 			result.Error = errAfterFailure
-		case verdictNoEffect: // and, for compatibility, no reason
+		case verdictNoEffect: // no reason, for compatibility
 		}
 		result.Success, result.Resolved = false, false
 	}

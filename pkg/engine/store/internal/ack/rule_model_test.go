@@ -9,13 +9,13 @@ import (
 	"github.com/belfry-mq/belfry/pkg/queue"
 )
 
-// The rules of acks as a model in Go. The rules are in belfry.apply_acks; TestTheRulesInSQLAreTheModel
-// compares both.
+// This file is a model in Go of the rules of acks. belfry.apply_acks contains the rules.
+// TestTheRulesInSQLAreTheModel compares the function with the model.
 
-// retryJitter is the share of a retry delay that randomness adds or removes.
+// retryJitter is the largest fraction of a retry delay that randomness adds or removes.
 const retryJitter = 0.2
 
-// cursorState is what the rules of an ack see of a cursor.
+// cursorState is the part of a cursor that the rules of acks read.
 type cursorState struct {
 	committed  int64
 	skip       []int64
@@ -25,15 +25,15 @@ type cursorState struct {
 	leaseLive  bool
 	leaseEnd   int64
 	retryLimit int64
-	// retryBackoff is the retry delay after a first failure; 0: none. random, in [0, 1), makes it longer
-	// or shorter.
+	// retryBackoff is the retry delay after the first failure. 0 means no delay. random, in [0, 1),
+	// determines the jitter.
 	retryBackoff time.Duration
 	random       float64
 }
 
 // ackEntry is one acknowledgment of an existing message.
 type ackEntry struct {
-	// item is its index in the call.
+	// item is the index of the ack in the call.
 	item   int
 	seq    int64
 	lease  string
@@ -45,37 +45,37 @@ type ackVerdict struct {
 	success bool
 	err     string
 	dead    bool
-	// park: a dead letter must be stored, with this number of failures.
+	// park is set if a dead letter must be stored. failures is its number of failures.
 	park     bool
 	failures int32
 }
 
-// ackChange is what becomes of the cursor.
+// ackChange is the change of the cursor.
 type ackChange struct {
 	changed   bool
 	committed int64
 	skip      []int64
 	failures  int32
 	attempts  int32
-	// release ends the lease, or corrects ready_at where no lease is live.
+	// release ends the lease. If no lease is live, it corrects ready_at.
 	release bool
 	done    int64
-	// retryDelay is how long the first message is not delivered; 0: no delay.
+	// retryDelay is the time for which the first message is not delivered. 0 means no delay.
 	retryDelay time.Duration
 }
 
-// decideAck applies the acknowledgments of one call to one cursor. It is pure.
+// decideAck applies the acks of one call to one cursor. It is a pure function.
 //
 // The entries are judged in seq order:
 //
 //  1. A completed entry moves the cursor to its message, never back (I6).
-//  2. The first failed entry with retries left, or the first retry, stops the cursor and ends the
-//     lease. Its message and all later ones are redelivered (I5). So a completed entry after it is
-//     refused: a success would be taken back.
-//  3. The message of a dead entry, or of a failed one without retries left, becomes a dead letter.
-//     The cursor skips it. The messages before it stay.
+//  2. The first failed entry with retries left, or the first entry with status retry, stops the
+//     cursor and ends the lease. The message of this entry and all later messages are redelivered
+//     (I5). So a completed entry after it is refused, because its message is delivered again.
+//  3. The message of a dead entry, or of a failed entry without retries left, becomes a dead
+//     letter. The cursor skips this message. The messages before it are not affected.
 //
-// The verdicts are in the order of the entries given.
+// The verdicts have the order of entries.
 func decideAck(state cursorState, entries []ackEntry) (ackChange, []ackVerdict) {
 	verdicts := make([]ackVerdict, len(entries))
 	order := make([]int, len(entries))
@@ -108,7 +108,7 @@ func decideAck(state cursorState, entries []ackEntry) (ackChange, []ackVerdict) 
 			}
 			touched = true
 		case entry.seq <= committed:
-			// Done before: a repetition changes nothing.
+			// The message is already done, so the repetition changes nothing.
 			verdict.success = true
 		case entry.status == queue.AckCompleted && stopped:
 			verdict.err = errAfterFailure
@@ -145,10 +145,10 @@ func (state cursorState) change(committed int64, failures int32, skip []int64, f
 	attempts := state.attempts
 	switch {
 	case moved && committed >= state.leaseEnd:
-		// Everything that was delivered is done, whether its lease is live or not.
+		// All delivered messages are done, with a live lease or without.
 		attempts = 0
 	case moved:
-		// The message that is first now was delivered once, with its batch.
+		// The new first message was delivered once, in the batch.
 		attempts = min(attempts, 1)
 	}
 	return ackChange{
@@ -158,9 +158,9 @@ func (state cursorState) change(committed int64, failures int32, skip []int64, f
 	}
 }
 
-// retryDelay returns how long a message is not delivered after so many failures. The delay doubles
-// with each failure, up to an hour. The jitter of a fifth keeps messages that failed
-// together from coming back together.
+// retryDelay returns the time for which a message is not delivered after a number of failures. The
+// delay doubles with each failure, up to one hour. The jitter of 20 % spreads the redeliveries of
+// messages that failed together.
 func (state cursorState) retryDelay(failures int32) time.Duration {
 	if state.retryBackoff <= 0 {
 		return 0
@@ -170,7 +170,7 @@ func (state cursorState) retryDelay(failures int32) time.Duration {
 	return time.Duration(grown * (1 + retryJitter*(2*state.random-1)))
 }
 
-// passOver moves the cursor over dead letters that directly follow it, and drops the dead letters up
+// passOver moves the cursor over dead letters that directly follow it, and removes dead letters up
 // to the cursor from skip.
 func passOver(committed int64, skip []int64) (int64, []int64) {
 	slices.Sort(skip)
@@ -187,13 +187,14 @@ func passOver(committed int64, skip []int64) (int64, []int64) {
 	return committed, kept
 }
 
-// modelCursor is a cursor through the calls of a flush.
+// modelCursor is the state of a cursor during the calls of a flush.
 type modelCursor struct {
 	state  cursorState
 	change ackChange
 }
 
-// follow adds the change of one call to what becomes of the cursor, and to what the next call sees.
+// follow adds the change of one call to the total change of the cursor, and to the state that the
+// next call reads.
 func (c *modelCursor) follow(change ackChange) {
 	if !change.changed {
 		return
@@ -203,7 +204,7 @@ func (c *modelCursor) follow(change ackChange) {
 	c.change.done += before.done
 	c.change.release = c.change.release || before.release
 	if before.changed && before.committed == change.committed && change.retryDelay == 0 {
-		c.change.retryDelay = before.retryDelay // the message with the delay is still the first one
+		c.change.retryDelay = before.retryDelay // the message with the delay is still the first message
 	}
 	c.state.committed, c.state.skip = change.committed, change.skip
 	c.state.failures, c.state.attempts = change.failures, change.attempts

@@ -20,8 +20,8 @@ const (
 // often coincide.
 const highest = 12
 
-// drawState draws a cursor as the table may hold it: skip is sorted and starts
-// beyond the message that follows the cursor.
+// drawState draws a state that the table may contain: skip is sorted, and its first seq is greater
+// than committed + 1.
 func drawState(t *rapid.T) cursorState {
 	committed := rapid.Int64Range(0, highest-2).Draw(t, "committed")
 	state := cursorState{
@@ -60,12 +60,12 @@ func drawEntries(t *rapid.T) []ackEntry {
 	return entries
 }
 
-// valid says whether an entry passes the fence.
+// valid reports whether the lease of an entry is valid.
 func valid(state cursorState, entry ackEntry) bool {
 	return entry.lease == "" || state.leaseLive && entry.lease == state.leaseID
 }
 
-// skipAfter is what the cursor skips once the change is stored.
+// skipAfter returns the skip of the cursor after the change.
 func skipAfter(state cursorState, change ackChange) []int64 {
 	if !change.changed {
 		return state.skip
@@ -73,7 +73,7 @@ func skipAfter(state cursorState, change ackChange) []int64 {
 	return change.skip
 }
 
-// after is the cursor once the change is stored.
+// after returns the state of the cursor after the change.
 func after(state cursorState, change ackChange) cursorState {
 	if !change.changed {
 		return state
@@ -104,10 +104,10 @@ func TestCursorOnlyMovesForward(t *testing.T) {
 		}
 		require.Equal(t, change.committed-state.committed, change.done)
 		require.True(t, slices.IsSorted(change.skip))
-		require.Len(t, slices.Compact(slices.Clone(change.skip)), len(change.skip), "no dead letter twice")
+		require.Len(t, slices.Compact(slices.Clone(change.skip)), len(change.skip), "no dead letter occurs twice")
 		require.GreaterOrEqual(t, change.failures, int32(0))
 		if change.done > 0 {
-			require.LessOrEqual(t, change.attempts, int32(1), "the message that is first now was delivered with its batch or not at all")
+			require.LessOrEqual(t, change.attempts, int32(1), "the new first message was delivered once in its batch, or never")
 		}
 		require.True(t, change.retryDelay == 0 || change.failures > 0 && change.release, "only a counted failure delays a delivery")
 		for _, seq := range change.skip {
@@ -140,7 +140,7 @@ func TestTheCursorNeverPassesAFailedMessage(t *testing.T) {
 		change, verdicts := decideAck(state, entries)
 		for i, entry := range entries {
 			again := entry.status == queue.AckFailed || entry.status == queue.AckRetry
-			// Done before, or dead before: nothing is left to redeliver.
+			// The message was already done or a dead letter, so it is not redelivered.
 			before := entry.seq <= state.committed || slices.Contains(state.skip, entry.seq)
 			if again && verdicts[i].success && !verdicts[i].dead && !before {
 				require.Less(t, change.committed, entry.seq)

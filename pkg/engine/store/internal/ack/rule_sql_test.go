@@ -39,7 +39,7 @@ func newTable(t *testing.T) *table {
 	return &table{conn: conn, partition: p}
 }
 
-// drawCalls draws the acks of several calls. The position of a message may be unknown.
+// drawCalls draws the acks of several calls. The seq of a message may be unknown.
 func drawCalls(t *rapid.T, p *queue.Partition) (calls []*Call, entries [][]ackEntry) {
 	for range rapid.IntRange(1, 3).Draw(t, "calls") {
 		own := drawEntries(t)
@@ -62,7 +62,7 @@ func drawCalls(t *rapid.T, p *queue.Partition) (calls []*Call, entries [][]ackEn
 	return calls, entries
 }
 
-// want is what the model says.
+// want is the result of the model.
 type want struct {
 	cursor  modelCursor
 	results [][]queue.AckResult
@@ -106,7 +106,8 @@ func (b *table) set(ctx context.Context, t require.TestingT, tx pgx.Tx, state cu
 	require.NoError(t, err)
 }
 
-// The model in Go and belfry.apply_acks agree on every answer and on what becomes of the cursor.
+// The model in Go and belfry.apply_acks return the same answers and make the same change of the
+// cursor.
 func TestTheRulesInSQLAreTheModel(t *testing.T) {
 	t.Parallel()
 	b := newTable(t)

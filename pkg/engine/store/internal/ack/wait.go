@@ -13,33 +13,33 @@ import (
 )
 
 const (
-	// waitTurn is how long a call waits for a cursor before other waiting calls have their turn. With
-	// turns of 250 ms, one connection serves eight cursors within Patience.
+	// waitTurn is the time that a call waits for a cursor before its connection serves other waiting
+	// calls. With turns of 250 ms, one connection serves eight cursors within Patience.
 	waitTurn = 250 * time.Millisecond
-	// At most maxWaitingFlushes connections wait for cursors, and at most one of waitingShare
-	// connections of the pool. The rest serves other callers.
+	// At most maxWaitingFlushes connections wait for cursors, and at most a fraction 1/waitingShare
+	// of the pool. The other connections serve other callers.
 	maxWaitingFlushes, waitingShare = 4, 4
 )
 
-// contendedCall is a call that waits for a contended cursor. It has left its flush and the lock
-// stripes there.
+// contendedCall is a call that waits for a contended cursor. It has left its flush and uses no lock
+// stripes of the partitions.
 type contendedCall struct {
-	// acks are applied after the wait; nil for a transaction, which commits by itself.
+	// acks are applied after the wait. It is nil for a transaction, which applies its acks itself.
 	acks *Call
-	// cursor is what the call waits for, and until bounds the wait.
+	// cursor is the cursor that the call waits for. until is the end of the wait.
 	cursor Cursor
 	until  time.Time
 }
 
-// cursorSeed makes lock stripes of cursors.
+// cursorSeed is the seed of the hash that gives a cursor its lock stripe.
 var cursorSeed = maphash.MakeSeed()
 
 func stripeOf(cursor Cursor) batch.LockStripe {
 	return batch.LockStripeOf(int64(maphash.Comparable(cursorSeed, cursor)))
 }
 
-// stripes are the lock stripes of the cursors, not of the partitions: calls of different groups do
-// not wait for each other.
+// stripes returns the lock stripes of the cursors. They are not the stripes of the partitions,
+// because calls of different groups must not wait for each other.
 func (c *contendedCall) stripes() []batch.LockStripe {
 	stripes := []batch.LockStripe{stripeOf(c.cursor)}
 	if c.acks != nil {
@@ -52,10 +52,10 @@ func (c *contendedCall) stripes() []batch.LockStripe {
 }
 
 // newWaiting returns the manager of calls that wait for contended cursors. A flush holds only calls
-// of the very same cursors, so no other call waits with them, and for many calls of one cursor only
-// one connection waits. There are few flushes at a time, and each holds its connection for waitTurn
-// at most. Further calls wait in line; a call whose patience ends there is answered gaveUp. They are
-// not refused at once because most cursors are free again soon.
+// with exactly the same cursors, so no other call waits with them. Only one connection waits for the
+// many calls of one cursor. A flush uses its connection for about waitTurn at most. Further calls
+// wait in the queue of the manager, because most cursors are free again soon. If the time of a call
+// ends in this queue, the call gets the error of gaveUp.
 func (a *Acker) newWaiting(cfg batch.Config, metrics *groupcommit.Metrics) *batch.Manager[*contendedCall] {
 	cfg.MaxWait, cfg.ConcurrentSize = 0, 1
 	cfg.MaxFlushes = max(1, min(maxWaitingFlushes, int(a.Pool.Config().MaxConns)/waitingShare))
@@ -64,10 +64,10 @@ func (a *Acker) newWaiting(cfg batch.Config, metrics *groupcommit.Metrics) *batc
 	return m
 }
 
-// WaitForCursor waits, holding nothing, until the cursor of contended is free. The error is
-// CodeUnavailable when until or the end of ctx comes first.
-func (a *Acker) WaitForCursor(ctx context.Context, contended *ContendedError, until time.Time) error {
-	return a.wait(ctx, &contendedCall{until: until}, contended)
+// WaitForCursor waits until the cursor of contended is free, and holds no lock meanwhile. It
+// returns CodeUnavailable if the deadline passes or ctx ends first.
+func (a *Acker) WaitForCursor(ctx context.Context, contended *ContendedError, deadline time.Time) error {
+	return a.wait(ctx, &contendedCall{until: deadline}, contended)
 }
 
 // wait applies the acks of c, or only waits for its cursor. It returns the error of gaveUp when
@@ -85,7 +85,7 @@ func (a *Acker) wait(ctx context.Context, c *contendedCall, contended *Contended
 			return gaveUp(contended)
 		}
 		if contended.Cursor == (Cursor{}) {
-			return nil // a transaction, and its cursors are free now
+			return nil // only a transaction gets here: its cursors are free now
 		}
 		c.cursor = contended.Cursor
 		err := a.waiting.Do(ctx, c, c.stripes(), size)
@@ -101,8 +101,9 @@ func (a *Acker) wait(ctx context.Context, c *contendedCall, contended *Contended
 }
 
 // flushWaiting is one turn of calls that have the same cursors. It waits for one cursor and holds
-// none meanwhile, so a call of several partitions blocks nobody in the others. Then it applies the
-// calls that it can. The others return for another turn.
+// no other cursor meanwhile, so a call with several partitions blocks no session in its other
+// partitions. Then it applies the calls without a contended cursor. The other calls return for
+// another turn.
 func (a *Acker) flushWaiting(ctx context.Context, calls []*contendedCall) ([]error, error) {
 	ctx, cancel := a.Pool.Bounded(ctx)
 	defer cancel()

@@ -29,14 +29,16 @@ var (
 type claimCall struct {
 	req    *queue.PopRequest
 	target queue.Target
-	// sent: an earlier try was sent, with an unknown outcome.
+	// sent is set once the claim was sent. If it is set before a try, the outcome of an earlier try
+	// is unknown.
 	sent bool
 
 	result
 	memory memory
-	// ended is the error for a sender whose rights have ended; nil: they have not.
+	// ended is the error for a sender whose rights have ended, or nil.
 	ended error
-	// scan is where the claim looked. released is what the lease of an earlier try held.
+	// scan holds the scan floors of the claim. released are the partitions that the release of an
+	// earlier lease made ready.
 	scan     scanfloor.Scan
 	released []queue.Ready
 }
@@ -50,7 +52,7 @@ func newCall(req *queue.PopRequest, target queue.Target) *claimCall {
 	return call
 }
 
-// reset makes the call as if it had not been tried. All tries have the same lease id.
+// reset removes the result of an earlier try. All tries have the same lease id.
 func (call *claimCall) reset() {
 	call.memory.used = 0
 	*call = claimCall{
@@ -60,7 +62,7 @@ func (call *claimCall) reset() {
 }
 
 // reserve reserves the memory for the messages of a call. It returns false if the memory is not available, or if
-// the rights of the sender have ended. Then the call must not be made.
+// the rights of the sender have ended. Then the caller must not send the claim.
 func (c *Claimer) reserve(call *claimCall) bool {
 	if call.ended = call.req.Valid(); call.ended != nil {
 		return false
@@ -72,8 +74,8 @@ func (c *Claimer) reserve(call *claimCall) bool {
 	return false
 }
 
-// refusal returns why messages that can be decrypted are not delivered: the memory is full, or the rights of the
-// sender have ended. Nil: they are delivered.
+// refusal returns an error if the messages must not be delivered: the memory is full, or the rights of the
+// sender have ended. A payload that cannot be decrypted is not a refusal.
 func (call *claimCall) refusal() error {
 	if call.memory.full {
 		return queue.MemoryFull()
@@ -81,8 +83,8 @@ func (call *claimCall) refusal() error {
 	return call.ended
 }
 
-// queue adds the claim to b. A claim of one partition needs no scan floors. alone: the transaction makes no
-// other claim, and takes no lock after this one.
+// queue adds the claim to b. A claim of one partition needs no scan floors. alone must be true only if the
+// transaction makes no other claim, and takes no other lock afterwards.
 func (c *Claimer) queue(b *pgx.Batch, call *claimCall, alone bool) {
 	call.sent = true
 	if call.target.Partition == 0 {
@@ -94,9 +96,9 @@ func (c *Claimer) queue(b *pgx.Batch, call *claimCall, alone bool) {
 		alone && call.req.Partitions <= 1)
 }
 
-// send makes claims in one pipeline, which is one transaction. It first releases the leases of earlier tries:
-// nothing else would release them before they expire. The last claim decides whether the commit waits for the
-// disk, so the claims that consume come last.
+// send makes claims in one pipeline, which is one transaction. It first releases the leases of earlier tries,
+// because they would block the partitions until they expire. The last claim decides whether the commit waits
+// for the disk, so claims with autoAck come last.
 func (c *Claimer) send(ctx context.Context, send pipeline.SendFunc, calls []*claimCall) error {
 	b := &pgx.Batch{}
 	calls = slices.SortedStableFunc(slices.Values(calls), func(a, b *claimCall) int { return consumes(a.req) - consumes(b.req) })
@@ -135,17 +137,18 @@ func (c *Claimer) send(ctx context.Context, send pipeline.SendFunc, calls []*cla
 	return err
 }
 
-// giveBackUnsafe undoes a consumption that a failover can lose: its messages would be delivered twice.
+// giveBackUnsafe undoes a claim that the synchronous standbys did not confirm. A failover can lose
+// such a claim, and its messages would be delivered twice.
 func (c *Claimer) giveBackUnsafe(ctx context.Context, call *claimCall) {
 	if len(call.delivery.Messages) == 0 {
 		return
 	}
 	if err := c.giveBack(ctx, call); err != nil {
-		c.Log.Warn("messages whose delivery the synchronous standbys did not confirm were not given back", zap.String("queue", call.req.Queue), zap.Error(err))
+		c.Log.Warn("a claim that the synchronous standbys did not confirm could not be undone", zap.String("queue", call.req.Queue), zap.Error(err))
 	}
 }
 
-// readResult reads the result of the call, which is the next one of the pipeline.
+// readResult reads the next result of the pipeline as the result of the call.
 func (c *Claimer) readResult(results pgx.BatchResults, call *claimCall) error {
 	rows, err := results.Query()
 	if err != nil {
@@ -162,8 +165,8 @@ func (c *Claimer) readResult(results pgx.BatchResults, call *claimCall) error {
 	return nil
 }
 
-// messageSizes estimates the size of the messages of a queue from its latest deliveries. Two queues may share
-// an entry.
+// messageSizes estimates the size of the messages of a queue from its latest deliveries. The hashes of two
+// queues may select the same entry.
 type messageSizes struct {
 	seed   maphash.Seed
 	recent [1024]atomic.Int64
@@ -183,24 +186,27 @@ func (s *messageSizes) estimate(queueName string) int {
 	return max(minEstimate, int(s.entry(queueName).Load()))
 }
 
-// learn notes the mean size of the messages of a delivery. The estimate rises at once and falls slowly.
+// learn records the mean size of the messages of a delivery. The estimate rises at once. It falls by at
+// most an eighth per delivery.
 func (s *messageSizes) learn(queueName string, mean int) {
 	recent := s.entry(queueName)
 	old := recent.Load()
 	recent.Store(max(int64(mean), old-old/8))
 }
 
-// memory is what a call has reserved of the memory of its request. All sizes are bytes of messages.
+// memory is the part of the memory of a request that a call has reserved. All sizes are bytes of
+// messages.
 type memory struct {
-	request queue.AnswerMemory // nil: not bounded
-	// reserved is what the call has reserved, and used what its messages take.
+	request queue.AnswerMemory // nil if the memory is not bounded
+	// reserved is the size that the call has reserved. used is the size of its messages.
 	reserved, used int
-	// full: a reservation was refused.
+	// full is set after a reservation was refused.
 	full bool
 }
 
-// reserve reserves the memory for n messages of the given size, or for as many as the request should deliver
-// now, at least one. It returns false if the memory for one message is not available.
+// reserve reserves the memory for n messages of the given size. It reserves less if the request has less
+// memory left for its answer, but at least the memory for one message. It returns false if the memory is not
+// available.
 func (m *memory) reserve(n, size int) bool {
 	if m.request == nil {
 		return true
@@ -212,7 +218,7 @@ func (m *memory) reserve(n, size int) bool {
 	return !m.full
 }
 
-// bytesLeft returns how many bytes the claim may deliver.
+// bytesLeft returns the number of bytes that the claim may deliver.
 func (m *memory) bytesLeft() int64 {
 	if m.request == nil {
 		return math.MaxInt64
@@ -220,8 +226,8 @@ func (m *memory) bytesLeft() int64 {
 	return max(int64(m.reserved), m.request.AnswerBytesLeft())
 }
 
-// use counts a message of n bytes. If it exceeds what is reserved, use reserves more. It returns false if that
-// memory is not available.
+// use counts a message of n bytes. If the messages exceed the reserved size, use reserves more. It returns
+// false if the memory is not available.
 func (m *memory) use(n int) bool {
 	if m.request == nil {
 		return true
@@ -235,7 +241,7 @@ func (m *memory) use(n int) bool {
 	return !m.full
 }
 
-// trim returns what is reserved and not used.
+// trim gives the unused part of the reserved size back to the request.
 func (m *memory) trim() {
 	if unused := m.reserved - m.used; unused > 0 {
 		m.request.ReturnAnswer(unused)
@@ -243,7 +249,7 @@ func (m *memory) trim() {
 	}
 }
 
-// free returns everything.
+// free gives the whole reserved size back to the request.
 func (m *memory) free() {
 	m.used = 0
 	m.trim()

@@ -1,10 +1,10 @@
 // Package claim takes messages for consumers: it claims due partitions, reads their messages, and
-// gives leases back or prolongs them.
+// releases or extends leases.
 //
 // # One claim
 //
 // A call is one run of the SQL function belfry.claim (sql/functions/claim/claim.sql). Every claim of
-// the service goes through the same four steps, whatever its route:
+// the server has the same four steps, on each route to a claim (package store):
 //
 //	newCall    the request, its target, a lease id unless it is autoAck
 //	queue      adds the statement to a pipeline, with the scan floors of the group
@@ -13,10 +13,11 @@
 //
 // # Leases of unknown outcome
 //
-// All tries of a call have the same lease id. Before a repetition, and in ReleaseOrphans for a claim
-// that is not repeated, the lease is released by its id: whatever a lost answer took is ready again.
+// All tries of a call have the same lease id. If the answer of a claim is lost, the lease is
+// released by its id, so its partitions are ready again. A repetition of the claim releases the
+// lease first. ReleaseOrphans releases the lease of a claim that is not repeated.
 //
-// It is imported by pkg/engine/store and internal/push.
+// pkg/engine/store and internal/push import this package.
 package claim
 
 import (
@@ -44,24 +45,25 @@ import (
 	"github.com/belfry-mq/belfry/pkg/queue"
 )
 
-// Deps are what a Claimer works with.
+// Deps are the dependencies of a Claimer.
 type Deps struct {
 	Pool *postgres.Pool
-	// Urgent are the connections of Preflight and Round; nil: they use Pool.
+	// Urgent has the connections of Preflight and Round. If it is nil, they use Pool.
 	Urgent    *pgxpool.Pool
 	Names     *names.Directory
 	Waker     *wake.Waker
 	Floors    *scanfloor.Floors
 	Delivered *delivered.Cache
-	// Sealer decrypts payloads; nil: none can be decrypted.
+	// Sealer decrypts payloads. If it is nil, no payload can be decrypted.
 	Sealer *seal.Sealer
-	// MaxBytes bounds what one claim delivers; it delivers at least one message.
+	// MaxBytes bounds the bytes of the messages of one claim. A claim may always deliver one
+	// message.
 	MaxBytes int64
 	Metrics  *Metrics
 	Log      *zap.Logger
 }
 
-// Metrics count what claims do beside delivering.
+// Metrics count messages and partitions that claims did not deliver.
 type Metrics struct{ expired, givenUp, undecrypted, unreadable, noMemory prometheus.Counter }
 
 // NewMetrics registers the metrics with reg.
@@ -70,8 +72,8 @@ func NewMetrics(reg prometheus.Registerer) *Metrics {
 		return promauto.With(reg).NewCounter(prometheus.CounterOpts{Name: name, Help: help})
 	}
 	return &Metrics{
-		expired:     counter("belfry_messages_expired_total", "Messages passed over because of expireAfterSeconds, once a group."),
-		givenUp:     counter("belfry_messages_given_up_total", "Messages dead-lettered because of maxDeliveries, once a group."),
+		expired:     counter("belfry_messages_expired_total", "Messages skipped because of expireAfterSeconds, counted once per group."),
+		givenUp:     counter("belfry_messages_given_up_total", "Messages that became dead letters because of maxDeliveries, counted once per group."),
 		undecrypted: counter("belfry_pops_unopened_total", "Deliveries given back because a payload could not be opened with the keys of this instance."),
 		noMemory:    counter("belfry_pops_without_memory_total", "Pops refused because http.max_inflight_bytes had no room for their messages."),
 		unreadable:  counter("belfry_claims_unreadable_total", "Partitions postponed because Postgres cannot read a message in them."),
@@ -81,17 +83,19 @@ func NewMetrics(reg prometheus.Registerer) *Metrics {
 // Claimer makes claims. It is safe for concurrent use.
 type Claimer struct {
 	Deps
-	// leased and consuming commit together the pops of many callers. A lease does not wait for the
-	// disk and a consumption (autoAck) does, so they do not share transactions.
+	// leased and consuming commit the pops of many callers together. The commit of a lease does not
+	// wait for the disk, and the commit of an autoAck pop does. So leased and consuming share no
+	// transaction.
 	leased, consuming *batch.Manager[*claimCall]
 	// maxSize is batch.max_size.
 	maxSize int
 	sizes   *messageSizes
-	// orphans are leases that a claim may have taken and whose answer was lost.
+	// orphans are leases of claims whose answer was lost. Such a lease may exist.
 	orphans chan queue.ID
-	// urgent sends a pipeline on the connections of woken pops.
+	// urgent sends a pipeline on a connection of Deps.Urgent.
 	urgent pipeline.SendFunc
-	// passedOverLogged is when the log last said that pops by tags pass over a queue, in Unix seconds.
+	// passedOverLogged is the time of the last log line about a skipped queue (logPassedOver), in Unix
+	// seconds.
 	passedOverLogged atomic.Int64
 }
 
@@ -106,13 +110,13 @@ func New(deps Deps, cfg batch.Config, metrics *groupcommit.Metrics) *Claimer {
 	return c
 }
 
-// Close answers the pops that were accepted and refuses new ones, until ctx ends.
+// Close refuses new pops, and waits until the accepted pops are answered or ctx ends.
 func (c *Claimer) Close(ctx context.Context) error {
 	return errors.Join(c.leased.Close(ctx), c.consuming.Close(ctx))
 }
 
-// claim makes one claim together with the claims of other callers. If the request is for any partition, it
-// passes over the partitions that cannot be read.
+// claim makes one claim together with the claims of other callers. If the request names no partition,
+// claim skips partitions with messages that Postgres cannot read.
 func (c *Claimer) claim(ctx context.Context, req *queue.PopRequest, target queue.Target) (*claimCall, error) {
 	call, err := c.together(ctx, req, target)
 	if target.Partition == 0 && postgres.Unreadable(err) {
@@ -122,7 +126,7 @@ func (c *Claimer) claim(ctx context.Context, req *queue.PopRequest, target queue
 }
 
 // together makes one claim together with the claims of other callers. If a message of the partition cannot be
-// read or decrypted, it claims the messages before that message.
+// read or decrypted, together claims only the messages before this message.
 func (c *Claimer) together(ctx context.Context, req *queue.PopRequest, target queue.Target) (*claimCall, error) {
 	call := newCall(req, target)
 	if !c.reserve(call) {
@@ -132,13 +136,13 @@ func (c *Claimer) together(ctx context.Context, req *queue.PopRequest, target qu
 	if req.AutoAck {
 		manager = c.consuming
 	}
-	// Claims of one group skip each other's partitions. Claims of one partition would wait for each
-	// other.
+	// Claims of any partition of a group skip locked cursors, so they need no stripes. Claims of
+	// one partition would wait for each other.
 	var stripes []batch.LockStripe
 	if target.Partition != 0 {
 		stripes = []batch.LockStripe{batch.LockStripeOf(target.Partition)}
 	}
-	// A pop may find nothing, whatever it asks for. So no pop counts as oversized.
+	// A pop with a large batch may find nothing, so no pop counts as oversized.
 	size := min(max(1, req.Batch), c.maxSize)
 	if err := manager.Do(ctx, call, stripes, size); err != nil {
 		c.orphan(err, false, call)
@@ -171,20 +175,20 @@ func withBatch(req *queue.PopRequest, batch int) *queue.PopRequest {
 	return &fewer
 }
 
-// flush makes claims in one transaction.
+// flush makes the claims of many callers in one transaction.
 func (c *Claimer) flush(ctx context.Context, calls []*claimCall) ([]error, error) {
 	ctx, cancel := c.Pool.Bounded(ctx)
 	defer cancel()
 	return nil, explainUnreadable(c.send(ctx, pipeline.Confirmed(c.Pool.Pool), calls))
 }
 
-// Round makes the claims of one round of the dispatcher; see Store.Claim.
+// Round makes the claims of a round of the dispatcher; see Store.Claim.
 func (c *Claimer) Round(ctx context.Context, assignments []queue.Assignment) ([]queue.Delivery, error) {
 	ctx, cancel := c.Pool.Bounded(ctx)
 	defer cancel()
 	deliveries := make([]queue.Delivery, len(assignments))
 	var calls []*claimCall
-	var at []int // by call, its assignment
+	var at []int // the index of the assignment of each call
 	for i, a := range assignments {
 		if call := newCall(a.Request, a.Target); c.reserve(call) {
 			calls, at = append(calls, call), append(at, i)
@@ -224,14 +228,14 @@ func (c *Claimer) Round(ctx context.Context, assignments []queue.Assignment) ([]
 	return deliveries, nil
 }
 
-// finish runs after the commit of claims: it wakes, settles, names the partitions, and gives
-// back what cannot be delivered.
+// finish runs after the commit of claims. It wakes partitions, settles drained cursors, names the
+// partitions, and gives back messages that cannot be delivered.
 func (c *Claimer) finish(ctx context.Context, calls []*claimCall) error {
 	c.Waker.Wake(ctx, c.noteAll(calls))
 	return c.complete(ctx, calls)
 }
 
-// noteAll notes what the claims did (see note), and returns the partitions that need a wake.
+// noteAll calls note for each claim, and returns the partitions that need a wake.
 func (c *Claimer) noteAll(calls []*claimCall) (needWake []int64) {
 	for _, call := range calls {
 		needWake = append(needWake, c.note(call)...)
@@ -240,7 +244,7 @@ func (c *Claimer) noteAll(calls []*claimCall) (needWake []int64) {
 	return needWake
 }
 
-// complete is finish without the wake.
+// complete does the work of finish except the wake.
 func (c *Claimer) complete(ctx context.Context, calls []*claimCall) error {
 	for _, call := range calls {
 		for _, p := range call.partitions {
@@ -266,7 +270,7 @@ func (c *Claimer) complete(ctx context.Context, calls []*claimCall) error {
 			c.giveBackUndecrypted(ctx, call)
 		}
 	}
-	for _, call := range calls { // after everything that blocks
+	for _, call := range calls { // the rights are checked after the last step that blocks
 		if len(call.delivery.Messages) == 0 {
 			continue
 		}
@@ -279,8 +283,8 @@ func (c *Claimer) complete(ctx context.Context, calls []*claimCall) error {
 	return nil
 }
 
-// note moves the scan floors and the metrics to what a claim did, and returns the partitions that
-// need a wake.
+// note updates the scan floors and the metrics after a claim, and returns the partitions that need
+// a wake.
 func (c *Claimer) note(call *claimCall) (needWake []int64) {
 	group, now := call.target.Group, call.delivery.DatabaseNow
 	if !call.seen.Now.IsZero() && !call.delivery.Gone {
@@ -303,17 +307,16 @@ func (c *Claimer) note(call *claimCall) (needWake []int64) {
 	return needWake
 }
 
-// giveBackUndelivered gives back a claim with a refusal: the memory is full, or the rights of the sender have
-// ended.
+// giveBackUndelivered undoes a claim with a refusal (claimCall.refusal).
 func (c *Claimer) giveBackUndelivered(ctx context.Context, call *claimCall) {
 	if err := c.giveBack(ctx, call); err != nil {
-		c.Log.Warn("messages that could not be delivered were not given back",
+		c.Log.Warn("a claim whose messages could not be delivered was not undone",
 			zap.String("queue", call.req.Queue), zap.NamedError("reason", call.refusal()), zap.Error(err))
 	}
 	call.delivery.Messages, call.delivery.Contested = nil, true
 }
 
-// namePartitions fills in the partitions of the delivered messages, and decrypts their payloads.
+// namePartitions sets the Partition of each delivered message, and decrypts the payloads.
 func (c *Claimer) namePartitions(ctx context.Context, call *claimCall) error {
 	keys, d := call.partitionOf, &call.delivery
 	if len(keys) == 0 {
@@ -344,7 +347,7 @@ func (c *Claimer) namePartitions(ctx context.Context, call *claimCall) error {
 	return nil
 }
 
-// partitionArg is the partition parameter of a claim: NULL for any partition.
+// partitionArg returns the partition parameter of a claim, which is NULL for any partition.
 func partitionArg(target queue.Target) pgtype.Int8 {
 	return pgtype.Int8{Int64: target.Partition, Valid: target.Partition != 0}
 }

@@ -16,16 +16,16 @@ import (
 )
 
 // Handoff wakes the partitions of a push, and claims them in the same pipeline for requests that
-// wait for the push. The wake and the claims are one transaction after the commit of the push. It
-// waits for the disk only if a claim consumes.
+// wait for messages. The wake and the claims are one transaction after the commit of the push. This
+// transaction waits for the disk only if a claim has autoAck.
 type Handoff struct {
 	c          *Claimer
 	partitions []int64
 	waiting    []queue.Handoff
 	calls      []*claimCall
-	// answered: the results of the claims were read.
+	// answered is set when the results of the claims were read.
 	answered bool
-	// undone is the error of the claims, which also undid the wake; nil: none.
+	// undone is the error of the claims, or nil. After the error, the wake was rolled back too.
 	undone error
 }
 
@@ -36,7 +36,7 @@ func (c *Claimer) NewHandoff(partitions []int64, waiting []queue.Handoff) *Hando
 	return &Handoff{c: c, partitions: partitions, waiting: waiting}
 }
 
-// consumes returns 1 if a claim for the request consumes what it delivers, else 0.
+// consumes returns 1 if the request has autoAck, else 0.
 func consumes(req *queue.PopRequest) int {
 	if req.AutoAck {
 		return 1
@@ -56,8 +56,8 @@ func (h *Handoff) Queue(b *pgx.Batch) {
 	}
 }
 
-// Read reads the results of Queue and returns what became ready. The push was committed before, so a
-// failure is logged, and Conclude repeats the wake.
+// Read reads the results of Queue and returns the pairs of group and partition that became ready.
+// The push is already committed, so Read logs an error, and Conclude repeats the wake.
 func (h *Handoff) Read(results pgx.BatchResults) []queue.Ready {
 	if len(h.calls) == 0 {
 		return h.c.Waker.Read(results, len(h.partitions))
@@ -69,7 +69,7 @@ func (h *Handoff) Read(results pgx.BatchResults) []queue.Ready {
 		}
 	}
 	if err != nil {
-		h.c.Log.Warn("a push could not hand its messages over; it announces them instead", zap.Error(err))
+		h.c.Log.Warn("the claims of a handoff failed; the messages of the push will be announced instead", zap.Error(err))
 		h.undone = err
 		return nil
 	}
@@ -80,8 +80,9 @@ func (h *Handoff) Read(results pgx.BatchResults) []queue.Ready {
 	return ready
 }
 
-// updateReady returns what is ready after the claim, given what became ready before it: a partition that
-// was taken is due when its lease ends, or at once if messages are left, or not at all.
+// updateReady changes ready, the result of the wake, to the state after the claim. A claimed partition
+// is due when its lease ends. After an autoAck claim it is due at once if messages are left, and
+// otherwise not due.
 func (call *claimCall) updateReady(ready []queue.Ready) []queue.Ready {
 	for _, p := range call.partitions {
 		at := slices.IndexFunc(ready, func(r queue.Ready) bool { return r.Group == call.target.Group && r.Partition == p.id })
@@ -96,9 +97,9 @@ func (call *claimCall) updateReady(ready []queue.Ready) []queue.Ready {
 	return ready
 }
 
-// waitError returns the error that ends the wait of a request without messages: the rights of its sender have
-// ended, or its autoAck claim may have consumed messages that cannot be delivered. Nil: the request waits on.
-// failed is the error of all claims.
+// waitError returns the error that ends the wait of a request without messages. Either the rights of its
+// sender have ended, or its autoAck claim may have consumed messages that cannot be delivered. If waitError
+// returns nil, the request continues to wait. failed is the error of all claims.
 func (h *Handoff) waitError(call *claimCall, failed error) error {
 	switch {
 	case call.ended != nil:
@@ -114,8 +115,8 @@ func (h *Handoff) waitError(call *claimCall, failed error) error {
 	}
 }
 
-// Abandon calls Take, without messages, for the requests that Conclude did not reach because of a panic. A
-// request may block until its Take is called.
+// Abandon calls Take without messages for each request for which Conclude did not call Take because of a
+// panic. A request may block until its Take is called.
 func (h *Handoff) Abandon() {
 	for _, request := range h.waiting {
 		request.Take(queue.Delivery{})
@@ -123,9 +124,9 @@ func (h *Handoff) Abandon() {
 	h.waiting = nil
 }
 
-// Conclude hands over what was claimed, releases leases that no request waits for any more, and
-// repeats the wake if it was undone. It must be called once, also when the pipeline failed; sent is
-// the error of the pipeline.
+// Conclude passes the claimed messages to the waiting requests. It undoes a claim whose request has
+// stopped waiting. It repeats the wake if the wake was rolled back. Call it once, also if the
+// pipeline failed. sent is the error of the pipeline.
 func (h *Handoff) Conclude(ctx context.Context, sent error) {
 	var err error
 	var needWake []int64
@@ -157,13 +158,13 @@ func (h *Handoff) Conclude(ctx context.Context, sent error) {
 			continue
 		}
 		if released := h.c.giveBack(ctx, h.calls[i]); released != nil {
-			err = errors.Join(err, fmt.Errorf("the lease will expire: %w", released))
+			err = errors.Join(err, fmt.Errorf("a claim was not undone, and its lease will expire: %w", released))
 		}
 	}
 	if err != nil {
 		h.c.Log.Warn("handing over the messages of a push failed", zap.Error(err))
 	}
-	h.c.Waker.Wake(ctx, needWake) // after the delivery, which need not wait for it
+	h.c.Waker.Wake(ctx, needWake) // the delivery does not wait for this wake
 	if h.undone != nil {
 		h.c.Waker.Wake(ctx, h.partitions)
 	}

@@ -24,7 +24,7 @@ var (
 	sqlRedriveRestore = sql.Query("engine/store/redrive_restore")
 )
 
-// Extend prolongs a lease; see Store.Extend.
+// Extend extends a lease; see Store.Extend.
 func (c *Claimer) Extend(ctx context.Context, lease queue.ID, d time.Duration) (time.Time, error) {
 	ctx, cancel := c.Pool.Bounded(ctx)
 	defer cancel()
@@ -43,7 +43,7 @@ func (c *Claimer) Extend(ctx context.Context, lease queue.ID, d time.Duration) (
 	}
 }
 
-// Release gives back a lease; see Store.Release.
+// Release ends a lease; see Store.Release.
 func (c *Claimer) Release(ctx context.Context, lease queue.ID) error {
 	ctx, cancel := c.Pool.Bounded(ctx)
 	defer cancel()
@@ -56,8 +56,8 @@ func (c *Claimer) Release(ctx context.Context, lease queue.ID) error {
 	return nil
 }
 
-// giveBack undoes a claim whose messages cannot be delivered, and makes the partitions in undecrypted due
-// later, in one transaction. It announces the partitions that this makes ready.
+// giveBack undoes a claim whose messages cannot be delivered. In the same transaction it makes the
+// partitions in undecrypted due after undeliverableRetry. It announces the partitions that become ready.
 func (c *Claimer) giveBack(ctx context.Context, call *claimCall) error {
 	call.memory.free()
 	b := &pgx.Batch{}
@@ -95,7 +95,8 @@ func (c *Claimer) giveBack(ctx context.Context, call *claimCall) error {
 // queueUnconsume adds the statements that undo an autoAck claim.
 func queueUnconsume(b *pgx.Batch, call *claimCall) {
 	group := call.target.Group
-	// By partition: what was consumed from its log. heads has the failures and attempts of the first message.
+	// One element for each partition with messages consumed from its log. heads has the failures and attempts
+	// of the first message.
 	var partitions, first, last, counts []int64
 	var heads []string
 	var redriven []int64
@@ -123,17 +124,18 @@ func queueUnconsume(b *pgx.Batch, call *claimCall) {
 	}
 }
 
-// maxOrphans bounds the leases that wait to be released. Further leases expire by themselves.
+// maxOrphans bounds the number of leases that wait for ReleaseOrphans. Further leases are not
+// released, but expire.
 const maxOrphans = 1000
 
-// orphan queues the leases of calls that ended with err, for ReleaseOrphans. taken: the claims were committed.
-// Otherwise they may have been committed only if the connection was lost.
+// orphan queues the leases of calls that ended with err, for ReleaseOrphans. taken is true if the claims were
+// committed. If taken is false, the claims may be committed only if the connection was lost.
 func (c *Claimer) orphan(err error, taken bool, calls ...*claimCall) {
 	for _, call := range calls {
 		call.memory.free()
 	}
 	if taken {
-		c.Pool.SignalLoss() // makes Run release them although perhaps no connection broke
+		c.Pool.SignalLoss() // makes Run release the leases even if no connection broke
 	} else if !postgres.ConnectionLost(err) {
 		return
 	}
@@ -154,7 +156,7 @@ func (c *Claimer) ReleaseOrphans(ctx context.Context) {
 		select {
 		case id := <-c.orphans:
 			if err := c.Release(ctx, id); err != nil {
-				c.Log.Warn("the lease of a lost claim could not be released; it will expire", zap.Stringer("lease_id", id), zap.Error(err))
+				c.Log.Warn("the lease of a claim with a lost answer could not be released; it will expire", zap.Stringer("lease_id", id), zap.Error(err))
 			}
 		default:
 			return

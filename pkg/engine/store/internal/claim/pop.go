@@ -19,17 +19,18 @@ import (
 var sqlClaimWait = sql.Query("engine/store/claim_wait")
 
 const (
-	// rivalPatience is how long a pop waits for a rival. Only a SQL consumer holds a cursor for
-	// longer. Its messages are not poppable, as if they were leased.
+	// rivalPatience bounds the time that a pop waits for a rival, a session that holds a due
+	// cursor. Only a SQL consumer holds a cursor for longer. A pop treats such a cursor as leased.
 	rivalPatience = time.Second
-	// contendedRetry is the time until the next look after that. Every instance hears the commit of a SQL
-	// consumer, but not its rollback.
+	// contendedRetry is the time until the next probe after rivalPatience. The commit of a SQL consumer
+	// notifies every instance, but its rollback notifies no instance.
 	contendedRetry = time.Second
-	// passedOverInterval is the least time between two log lines about queues that pops pass over.
+	// passedOverInterval is the minimum time between two log lines about queues that pops by tags
+	// skip.
 	passedOverInterval = time.Minute
 )
 
-// Pop looks once and returns what it claimed; see Store.Pop.
+// Pop claims messages once, without waiting for new messages; see Store.Pop.
 func (c *Claimer) Pop(ctx context.Context, req *queue.PopRequest) (queue.Delivery, error) {
 	ctx, cancel := c.Pool.Bounded(ctx)
 	defer cancel()
@@ -41,9 +42,9 @@ func (c *Claimer) Pop(ctx context.Context, req *queue.PopRequest) (queue.Deliver
 	return delivery, groupcommit.Wrap(err)
 }
 
-// popTagged pops from the first matching queue that has something due, in the order of Matches. It passes over
-// a queue whose payloads cannot be decrypted. The error of such a queue is the answer if no other queue has
-// messages.
+// popTagged pops from the first matching queue with a due partition, in the order of Matches. It skips a queue
+// if a payload cannot be decrypted. If no other queue has messages, it returns the error of the first skipped
+// queue.
 func (c *Claimer) popTagged(ctx context.Context, req *queue.PopRequest) (queue.Delivery, error) {
 	matches, err := c.Names.Matches(ctx, req)
 	if err != nil {
@@ -53,7 +54,7 @@ func (c *Claimer) popTagged(ctx context.Context, req *queue.PopRequest) (queue.D
 	var undecrypted, joining error
 	for _, m := range matches {
 		if !m.Joined {
-			continue // the queue was created after the join, and its announcement makes waiters look
+			continue // the queue was created after the join; its announcement makes waiting requests probe
 		}
 		empty.Watched = append(empty.Watched, m.Group)
 		if goOn := m.Joining && joining == nil; !goOn && (!m.HasNext || m.NextIn > 0) {
@@ -87,16 +88,16 @@ func (c *Claimer) popTagged(ctx context.Context, req *queue.PopRequest) (queue.D
 	return empty, cmp.Or(joining, undecrypted)
 }
 
-// logPassedOver logs that a pop passed over a queue with reason, at most once in passedOverInterval. A metric
-// counts every case.
+// logPassedOver logs that a pop by tags skipped a queue because of reason, at most once in
+// passedOverInterval. A metric counts each case.
 func (c *Claimer) logPassedOver(reason error) {
 	now, last := time.Now(), c.passedOverLogged.Load()
 	if reason != nil && now.Sub(time.Unix(last, 0)) >= passedOverInterval && c.passedOverLogged.CompareAndSwap(last, now.Unix()) {
-		c.Log.Warn("pops by tags passed over a queue", zap.Error(reason))
+		c.Log.Warn("a pop by tags skipped a queue", zap.Error(reason))
 	}
 }
 
-// popOnce claims until a claim has messages, nothing is due, or a payload cannot be decrypted.
+// popOnce claims until a claim has messages, no cursor is due, or a payload cannot be decrypted.
 func (c *Claimer) popOnce(ctx context.Context, req *queue.PopRequest) (queue.Delivery, error) {
 	empty := queue.Delivery{Queue: req.Queue, Group: req.Group}
 	contended := false
@@ -116,13 +117,13 @@ func (c *Claimer) popOnce(ctx context.Context, req *queue.PopRequest) (queue.Del
 		case len(call.delivery.Messages) > 0:
 			return call.delivery, nil
 		case call.delivery.Gone:
-			// The group was deleted, and perhaps recreated since.
+			// The group was deleted. It may exist again with another id.
 			c.Names.ForgetGroup(req, target)
 			again := *req
 			again.RefreshSince = time.Now()
 			req = &again
 		case call.settled:
-			// A due cursor had nothing poppable. Another one may have something.
+			// The due cursor had no message to deliver. Another due cursor may have one.
 		case found.Joining && (contended || !call.wasDue):
 			if err := c.goOn(ctx, req, target, patience); err != nil {
 				return empty, err
@@ -142,7 +143,7 @@ func (c *Claimer) popOnce(ctx context.Context, req *queue.PopRequest) (queue.Del
 	}
 }
 
-// joinPatience returns until when a pop that finds nothing goes on with the join of its group.
+// joinPatience returns the time until which a pop without messages waits for the join of its group.
 func joinPatience(req *queue.PopRequest) time.Time {
 	now := time.Now()
 	until := now.Add(names.JoinPatience)
@@ -152,10 +153,10 @@ func joinPatience(req *queue.PopRequest) time.Time {
 	return until
 }
 
-// goOn waits for the next page of the join of a group, and ends with queue.ErrJoining at the instant
-// until. A pop must not answer that nothing is there before the join ends (I8).
-func (c *Claimer) goOn(ctx context.Context, req *queue.PopRequest, target queue.Target, until time.Time) error {
-	left := time.Until(until)
+// goOn waits for the next page of the join of a group. After the deadline it returns queue.ErrJoining. A
+// pop must not answer empty before the join ends (I8).
+func (c *Claimer) goOn(ctx context.Context, req *queue.PopRequest, target queue.Target, deadline time.Time) error {
+	left := time.Until(deadline)
 	if left <= 0 {
 		return queue.Joining(req.Queue, req.Group)
 	}
@@ -163,8 +164,8 @@ func (c *Claimer) goOn(ctx context.Context, req *queue.PopRequest, target queue.
 	return err
 }
 
-// waitForRival waits until a rival that holds a due cursor of target has finished. gaveUp is true
-// when rivalPatience was not enough.
+// waitForRival waits until a rival that holds a due cursor of target has released it. gaveUp is
+// true if this takes longer than rivalPatience.
 func (c *Claimer) waitForRival(ctx context.Context, target queue.Target) (gaveUp bool, err error) {
 	_, err = c.Pool.Exec(ctx, sqlClaimWait, target.Group, partitionArg(target), c.Floors.Lowest(target.Group), rivalPatience.Milliseconds())
 	if postgres.SQLState(err) == postgres.LockTimeout {

@@ -18,11 +18,11 @@ import (
 
 var sqlPreflight = sql.Query("engine/store/preflight")
 
-// SetTimeout is the statement that comes before each preflight. $1: milliseconds.
+// SetTimeout is the statement before each preflight. $1 is the timeout in milliseconds.
 const SetTimeout = "SELECT set_config('statement_timeout', $1, true)"
 
-// Preflight looks for many waiting pops with one read-only query; see Store.Preflight. The server ends
-// the query after limit, so the connection survives a time-out.
+// Preflight probes for many waiting pops with one read-only query; see Store.Preflight. Postgres
+// cancels the query after limit, so a timeout does not break the connection.
 func (c *Claimer) Preflight(ctx context.Context, probes []queue.Probe, limit time.Duration) ([]queue.ProbeResult, error) {
 	ctx, cancel := c.Pool.Bounded(ctx)
 	defer cancel()
@@ -47,7 +47,7 @@ func (c *Claimer) Preflight(ctx context.Context, probes []queue.Probe, limit tim
 		return readProbes(results, found, seen)
 	})
 	if err != nil {
-		return nil, postgres.Wrap(fmt.Errorf("looking for %d waiting targets: %w", len(probes), err))
+		return nil, postgres.Wrap(fmt.Errorf("probing %d targets: %w", len(probes), err))
 	}
 	for i, p := range probes {
 		if p.Target.Partition == 0 && !found[i].Gone && !seen[i].Now.IsZero() {
@@ -57,12 +57,12 @@ func (c *Claimer) Preflight(ctx context.Context, probes []queue.Probe, limit tim
 	return found, nil
 }
 
-// orBeginning turns an unknown instant into the beginning of time.
-func orBeginning(at pgtype.Timestamptz) pgtype.Timestamptz {
-	if !at.Valid {
+// orBeginning returns instant, or -infinity if instant is not valid.
+func orBeginning(instant pgtype.Timestamptz) pgtype.Timestamptz {
+	if !instant.Valid {
 		return pgtype.Timestamptz{InfinityModifier: pgtype.NegativeInfinity, Valid: true}
 	}
-	return at
+	return instant
 }
 
 // readProbes reads the rows of preflight.sql.
@@ -78,8 +78,8 @@ func readProbes(results pgx.BatchResults, found []queue.ProbeResult, seen []scan
 		f, o := &found[ord-1], &seen[ord-1]
 		f.Gone = !exists
 		if o.Now.IsZero() {
-			// A cursor that is due here may be leased by a transaction that has not committed. So Next is
-			// not later than the end of a lease taken now.
+			// An uncommitted transaction may have leased a cursor that the preflight sees as due. So Next
+			// is not later than the end of a lease that begins now.
 			*o = scanfloor.Observation{Now: now, Due: now, Next: now.Add(wake.Seconds(lease.Float64) - scanfloor.Margin)}
 		}
 		if partition.Valid {

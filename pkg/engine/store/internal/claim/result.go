@@ -13,7 +13,7 @@ import (
 	"github.com/belfry-mq/belfry/pkg/queue"
 )
 
-// item says what a row of belfry.claim describes. sql/schema/claim_row.sql describes all columns.
+// item is the kind of a row of belfry.claim. sql/schema/claim_row.sql describes all columns.
 type item int16
 
 // The items, in the order of the rows: each partition followed by its messages, then the summary.
@@ -23,51 +23,52 @@ const (
 	itemSummary   item = 3
 )
 
-// outcome says what a claim did to a partition that was due.
+// outcome is the result of a claim for one due partition.
 type outcome int16
 
 const (
-	// outcomeLog: it delivered messages of the log.
+	// outcomeLog means that the claim delivered messages of the log.
 	outcomeLog outcome = 1
-	// outcomeRedriven: it delivered redriven messages.
+	// outcomeRedriven means that the claim delivered redriven messages.
 	outcomeRedriven outcome = 2
-	// outcomeNotDue: nothing is due any more; ready_at was corrected.
+	// outcomeNotDue means that no message is due any more. The claim has corrected ready_at.
 	outcomeNotDue outcome = 3
-	// outcomeDrained: no message is visible, and the cursor must be settled.
+	// outcomeDrained means that no message is visible, and that the cursor must be settled.
 	outcomeDrained outcome = 4
-	// outcomePaused: the queue or the group is paused.
+	// outcomePaused means that the queue, the partition or the group is paused.
 	outcomePaused outcome = 5
 )
 
-// partition is a partition that was due, and what the claim did to it.
+// partition is a due partition with the result of the claim.
 type partition struct {
 	id      int64
 	outcome outcome
-	// readyAt is when the cursor is ready after the claim: with a lease, when the lease ends. Zero: not
-	// before a wake.
+	// readyAt is the ready_at of the cursor after the claim. With a lease it is the end of the lease.
+	// It is zero if only a wake makes the cursor ready.
 	readyAt time.Time
-	// needsWake: a wake must follow the commit.
+	// needsWake is set if a wake must follow the commit.
 	needsWake pgtype.Bool
-	// expired and givenUp count messages that the claim moved past.
+	// expired counts messages that the claim skipped because of expireAfterSeconds. givenUp counts
+	// messages that became dead letters because of maxDeliveries.
 	expired, givenUp int64
-	// undo is what an undo of an autoAck delivery needs; see internal/claim/lease.go.
+	// undo is the data that queueUnconsume needs to undo an autoAck delivery.
 	undo []byte
 }
 
-// delivered says whether messages of the partition were delivered.
+// delivered reports whether messages of the partition were delivered.
 func (p *partition) delivered() bool {
 	return p.outcome == outcomeLog || p.outcome == outcomeRedriven
 }
 
-// summary is the last row.
+// summary is the last row of a claim.
 type summary struct {
 	groupExists, wasDue              bool
 	databaseNow                      time.Time
 	nextReadyAt, dueFloor, nextFloor time.Time // zero: unknown
 }
 
-// rowReader reads the rows of one claim. Reading only the columns of a row's item is faster than
-// reading all of them.
+// rowReader reads the rows of one claim. It scans only the columns that the item of the row uses,
+// which is faster than scanning all columns.
 type rowReader struct {
 	item      item
 	partition partition
@@ -76,7 +77,8 @@ type rowReader struct {
 	message     queue.Message
 	encrypted   bool
 	summary     summary
-	// itemOnly, and by item the columns of the item: what Scan fills, with nil for other columns.
+	// itemOnly and columns are targets of Scan. itemOnly reads only the item. columns has the
+	// targets of each item, with nil for columns that the item does not use.
 	itemOnly []any
 	columns  [itemSummary + 1][]any
 }
@@ -123,30 +125,29 @@ func (r *rowReader) next(rows pgx.Rows) error {
 	return rows.Scan(r.columns[r.item]...)
 }
 
-// result is what a claim found and took.
+// result is the result of a claim.
 type result struct {
 	delivery queue.Delivery
 	wasDue   bool
-	// partitions are the partitions that were due, and partitionOf is, by message, the id of its
-	// partition.
+	// partitions are the due partitions. partitionOf has the partition id of each message.
 	partitions  []partition
 	partitionOf []int64
 	// encrypted are the indexes of the messages whose payloads must be decrypted.
 	encrypted []int
 	// undecrypted are the partitions with a payload that cannot be decrypted.
 	undecrypted []*queue.Partition
-	// decryptedBefore is how many messages of undecryptedPartition come before the first one that cannot be
-	// decrypted. They are claimed again without it.
+	// decryptedBefore is the number of messages of undecryptedPartition before its first message that
+	// cannot be decrypted. The next claim takes only these messages.
 	decryptedBefore      int
 	undecryptedPartition int64
-	// seen is what the scan saw; its Now is zero when the scan moves no floors.
+	// seen is the observation of the scan. seen.Now is zero if the scan moves no floors.
 	seen scanfloor.Observation
-	// settled: the claim or the settling after it changed a cursor that was due without anything
-	// poppable, so the next claim may find something else.
+	// settled is set if the claim, or the settle after it, changed a due cursor without a message
+	// to deliver. Then the next claim may find another cursor.
 	settled bool
 }
 
-// logPartitionOf is partitionOf without the redriven messages, whose partition is 0.
+// logPartitionOf returns partitionOf, with 0 for each redriven message.
 func (r *result) logPartitionOf() []int64 {
 	partitionOf := r.partitionOf
 	for _, p := range r.partitions {
@@ -203,7 +204,7 @@ func (r *result) addPartition(p partition) {
 	}
 }
 
-// conclude completes the result with the summary.
+// conclude adds the summary to the result.
 func (r *result) conclude(s *summary) {
 	d := &r.delivery
 	r.wasDue = s.wasDue

@@ -17,15 +17,16 @@ import (
 	"github.com/belfry-mq/belfry/sql"
 )
 
-// undeliverableRetry is the pause after which a partition is claimed again whose next message cannot be
+// undeliverableRetry is the time until the next claim of a partition whose next message cannot be
 // decrypted or read.
 const undeliverableRetry = time.Minute
 
-// maxUndecryptedClaims is how many claims with payloads that cannot be decrypted a pop passes over.
+// maxUndecryptedClaims is the maximum number of claims that a pop makes if payloads cannot be
+// decrypted.
 const maxUndecryptedClaims = 32
 
-// decrypt decrypts the encrypted payloads of a claim. If some cannot be decrypted, it sets undecrypted and
-// delivery.Undeliverable.
+// decrypt decrypts the encrypted payloads of a claim. If a payload cannot be decrypted, it sets
+// undecrypted and delivery.Undeliverable.
 func (c *Claimer) decrypt(call *claimCall, named map[int64]*queue.Partition) {
 	for _, i := range call.encrypted {
 		m, p := &call.delivery.Messages[i], named[call.partitionOf[i]]
@@ -43,7 +44,7 @@ func (c *Claimer) decrypt(call *claimCall, named map[int64]*queue.Partition) {
 		}
 		if before := i - slices.Index(call.partitionOf, call.partitionOf[i]); before > 0 {
 			call.decryptedBefore, call.undecryptedPartition = before, call.partitionOf[i]
-			return // the partition is claimed again for the messages before it
+			return // the next claim of the partition takes only the messages before this one
 		}
 		c.Log.Error("a message cannot be decrypted; the group does not receive its partition until the retry",
 			zap.String("queue", p.Queue), zap.String("group", call.req.Group), zap.String("partition", p.Name),
@@ -52,12 +53,12 @@ func (c *Claimer) decrypt(call *claimCall, named map[int64]*queue.Partition) {
 	}
 }
 
-// undecryptedError says which message cannot be decrypted, and what to do.
+// undecryptedError returns the error for a message that cannot be decrypted.
 func undecryptedError(m *queue.Message, p *queue.Partition, reason error) error {
 	return &queue.Error{
 		Code: queue.CodeUndeliverable, Err: decryptError{reason},
-		Message: fmt.Sprintf("message %s (queue %q, partition %q, transaction id %q) cannot be opened: %v; "+
-			"add its key to encryption.keys, or move it to the dead letters: POST /api/v1/messages/%s/%s/dlq",
+		Message: fmt.Sprintf("message %s (queue %q, partition %q, transaction id %q) cannot be decrypted: %v; "+
+			"add its key to encryption.keys, or make it a dead letter: POST /api/v1/messages/%s/%s/dlq",
 			m.ID, p.Queue, p.Name, m.TransactionID, reason, p.ID, url.PathEscape(m.TransactionID)),
 	}
 }
@@ -67,9 +68,9 @@ type decryptError struct{ error }
 
 func (e decryptError) Unwrap() error { return e.error }
 
-// giveBackUndecrypted gives back a claim with payloads that cannot be decrypted. Their partitions are due
-// again after undeliverableRetry, so that pops of the group deliver the other partitions. If messages
-// before such a payload can be delivered, the partitions are due at once.
+// giveBackUndecrypted undoes a claim with payloads that cannot be decrypted. Their partitions are due
+// again after undeliverableRetry, so that pops of the group deliver other partitions meanwhile. If
+// messages before such a payload can be delivered, the partitions are due at once.
 func (c *Claimer) giveBackUndecrypted(ctx context.Context, call *claimCall) {
 	d := &call.delivery
 	if call.decryptedBefore > 0 {
@@ -77,13 +78,13 @@ func (c *Claimer) giveBackUndecrypted(ctx context.Context, call *claimCall) {
 	}
 	c.Metrics.undecrypted.Inc()
 	if err := c.giveBack(ctx, call); err != nil {
-		c.Log.Warn("messages that could not be decrypted were not given back", zap.String("queue", d.Queue), zap.Error(err))
+		c.Log.Warn("a claim with payloads that cannot be decrypted was not undone", zap.String("queue", d.Queue), zap.Error(err))
 	}
 	d.Messages, d.Contested = nil, true
 }
 
-// pop pops once. It passes over claims with payloads that cannot be decrypted. The error of the first such claim
-// is the answer if nothing else is found.
+// pop claims messages once. If a payload cannot be decrypted, pop claims again. It returns the first error if no
+// later claim has messages.
 func (c *Claimer) pop(ctx context.Context, req *queue.PopRequest) (queue.Delivery, error) {
 	var first error
 	for range maxUndecryptedClaims {
@@ -105,15 +106,16 @@ func (c *Claimer) pop(ctx context.Context, req *queue.PopRequest) (queue.Deliver
 var sqlPostpone = sql.Query("engine/store/postpone")
 
 const (
-	// maxSeparateClaims is how many due partitions of a group a pop claims one at a time.
+	// maxSeparateClaims is the maximum number of due partitions that a pop claims one at a time.
 	maxSeparateClaims = 32
 	// separateLimit bounds the query that finds these partitions.
 	separateLimit = 2 * time.Second
 )
 
-// explainUnreadable gives an error of claims its code if Postgres cannot read a row. Without the code,
-// class 22 would be an error of the client, and class 58 an error of every claim. A claim sends no value
-// of a client. If a disk fails as a whole, each partition is tried once in undeliverableRetry.
+// explainUnreadable gives an error of claims the code CodeUndeliverable if Postgres cannot read a row.
+// Without this code, SQLSTATE class 22 would look like an error of the client, although a claim sends no
+// value of a client. Class 58 would look like an error of every claim. If a whole disk fails, each
+// partition is tried once in undeliverableRetry.
 func explainUnreadable(err error) error {
 	if !postgres.Unreadable(err) {
 		return err
@@ -121,9 +123,10 @@ func explainUnreadable(err error) error {
 	return &queue.Error{Code: queue.CodeUndeliverable, Message: "Postgres cannot read a message", Err: err}
 }
 
-// postpone makes the partition of a claim that failed due later, so that pops of its group deliver the
-// other partitions. It returns reason with the names of the partition. A failure is logged: the next
-// claim fails and postpones again.
+// postpone makes the partition of a failed claim due after undeliverableRetry, so that pops of its
+// group deliver other partitions meanwhile. It returns reason with the name of the partition. If the
+// statement fails, postpone logs the error. Then the next claim of the partition fails too, and
+// postpones it.
 func (c *Claimer) postpone(ctx context.Context, call *claimCall, reason error) error {
 	c.Metrics.unreadable.Inc()
 	group, partition := call.target.Group, call.target.Partition
@@ -148,9 +151,9 @@ func (c *Claimer) postpone(ctx context.Context, call *claimCall, reason error) e
 	}
 }
 
-// separately claims the due partitions of a group one at a time, after a claim of several partitions failed
-// with reason. It returns the first claim that has messages, and reason if no claim has any. It postpones
-// the partitions that cannot be read.
+// separately claims the due partitions of a group one at a time, after a claim failed with reason. It
+// returns the first claim with messages, or reason if no claim has messages. It postpones partitions with
+// messages that Postgres cannot read.
 func (c *Claimer) separately(ctx context.Context, req *queue.PopRequest, target queue.Target, reason error) (*claimCall, error) {
 	found, err := c.Preflight(ctx, []queue.Probe{{Target: target, Want: maxSeparateClaims}}, separateLimit)
 	if err != nil {
@@ -165,7 +168,7 @@ func (c *Claimer) separately(ctx context.Context, req *queue.PopRequest, target 
 		call, err := c.together(ctx, req, single)
 		switch {
 		case postgres.Unreadable(err):
-			reason = err // names the partition
+			reason = err // the error of together names the partition
 		case err != nil:
 			return nil, err
 		case len(call.delivery.Messages) > 0:

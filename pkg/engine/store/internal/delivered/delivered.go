@@ -1,9 +1,9 @@
-// Package delivered remembers the positions of recently delivered messages by lease, so that most
-// acknowledgments need no query to find their messages.
+// Package delivered remembers the seqs of recently delivered messages by lease. So most acks need
+// no query to find their messages.
 //
-// The seq of a message never changes, so an entry stays true until it is forgotten. Only messages of
-// the log are remembered, not redriven ones. A message that is not remembered is looked up in the
-// database. The package is in memory and is imported by the other packages below pkg/engine/store.
+// The seq of a message never changes, so an entry never becomes wrong. The cache holds only messages
+// delivered from the log, not redriven messages. If a message is not in the cache, the ack looks it
+// up in the database. Other packages below pkg/engine/store import this package.
 package delivered
 
 import (
@@ -12,19 +12,19 @@ import (
 	"github.com/belfry-mq/belfry/pkg/queue"
 )
 
-// maxMessages is how many messages the cache holds; about 100 bytes each.
+// maxMessages is the maximum number of messages in the cache. A message needs about 100 bytes.
 const maxMessages = 65536
 
 // Cache remembers the deliveries of the latest leases. It is safe for concurrent use.
 type Cache struct {
 	mu     sync.Mutex
 	leases map[queue.ID]*lease
-	// order holds the leases, oldest first, and size counts their messages.
+	// order holds the leases, oldest first. size is the number of their messages.
 	order []queue.ID
 	size  int
 }
 
-// lease is what one lease delivered, in the order of the delivery. It is immutable.
+// lease holds the messages that one lease delivered, in the order of the delivery. It is immutable.
 type lease struct {
 	messages []messageKey
 	seqs     []int64
@@ -33,8 +33,8 @@ type lease struct {
 // New returns an empty Cache.
 func New() *Cache { return &Cache{leases: map[queue.ID]*lease{}} }
 
-// Remember adds a delivery and drops the oldest ones. partitions holds, by message, the id of its
-// partition, or 0: the message is not remembered.
+// Remember adds a delivery, and drops the oldest deliveries while the cache is too large.
+// partitions holds the partition id of each message. With 0, Seq never finds the message.
 func (c *Cache) Remember(delivery *queue.Delivery, partitions []int64) {
 	n := len(delivery.Messages)
 	if delivery.LeaseID.IsZero() || n == 0 || n > maxMessages {
@@ -60,7 +60,7 @@ func (c *Cache) Remember(delivery *queue.Delivery, partitions []int64) {
 	}
 }
 
-// Forget drops what a lease delivered.
+// Forget drops the messages of a lease.
 func (c *Cache) Forget(id queue.ID) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -70,22 +70,23 @@ func (c *Cache) Forget(id queue.ID) {
 	}
 }
 
-// lease returns what a lease delivered, or nil.
+// lease returns the messages of a lease, or nil.
 func (c *Cache) lease(id queue.ID) *lease {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return c.leases[id]
 }
 
-// Finder finds messages of leases in a Cache. Acknowledgments mostly come in the order of the
-// delivery, so it tries the message after the last one first.
+// Finder finds messages of leases in a Cache. Acks mostly have the order of the delivery, so a
+// Finder first tries the message after the last found message.
 type Finder struct {
 	cache *Cache
-	// leaseText is the lease id as the caller wrote it, and next the index of the next message.
+	// leaseText is the lease id as the caller wrote it. next is the index of the message to try
+	// first.
 	leaseText string
 	lease     *lease
 	next      int
-	// index is built when the acknowledgments come in another order.
+	// index is built when acks have another order.
 	index map[messageKey]int64
 }
 
@@ -97,7 +98,8 @@ type messageKey struct {
 // NewFinder returns a Finder for the acknowledgments of one call.
 func (c *Cache) NewFinder() Finder { return Finder{cache: c} }
 
-// Seq returns the seq of a message that a lease delivered, or 0 when the cache does not hold it.
+// Seq returns the seq of a message that a lease delivered, or 0 if the cache does not hold the
+// message.
 func (f *Finder) Seq(leaseID string, partition int64, transactionID string) int64 {
 	if leaseID != f.leaseText {
 		*f = Finder{cache: f.cache, leaseText: leaseID}

@@ -9,7 +9,7 @@ import (
 	"github.com/belfry-mq/belfry/pkg/queue"
 )
 
-// deliver returns a delivery of n messages, every other one from another partition.
+// deliver returns a delivery of n messages, which alternate between two partitions.
 func deliver(n int) (d *queue.Delivery, partitions []int64) {
 	d = &queue.Delivery{LeaseID: queue.NewID()}
 	for i := range n {

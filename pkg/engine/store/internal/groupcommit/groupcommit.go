@@ -1,5 +1,5 @@
 // Package groupcommit decides what group commit (pkg/engine/batch) does with a failed flush, gives errors
-// their codes, and measures flushes. It is imported by pkg/engine/store and the other packages below it.
+// their codes, and measures flushes. pkg/engine/store and other packages below it import this package.
 package groupcommit
 
 import (
@@ -17,14 +17,15 @@ import (
 	"github.com/belfry-mq/belfry/pkg/queue"
 )
 
-// unknownOutcome says that a COMMIT was sent and its answer never came.
+// unknownOutcome means that a COMMIT was sent and its answer was lost.
 type unknownOutcome struct{ error }
 
 func (e unknownOutcome) Unwrap() error { return e.error }
 
-// CommitError marks the error of a COMMIT that must not be repeated. An error that the database sent
-// stays as it is, because the transaction did not happen, and so does the error of a pipeline that was
-// not sent. After any other error the outcome is unknown, and judge makes the flush fail.
+// CommitError marks an error after which the transaction must not be repeated, because its outcome is
+// unknown. Then judge makes the flush fail. CommitError returns an error that the database sent
+// unchanged, because the transaction did not happen. It also returns the error of an unsent pipeline
+// unchanged.
 func CommitError(err error) error {
 	var refused *pgconn.PgError
 	if err == nil || errors.As(err, &refused) || pgconn.SafeToRetry(err) {
@@ -33,9 +34,10 @@ func CommitError(err error) error {
 	return unknownOutcome{err}
 }
 
-// judge says what becomes of a flush that failed. The database refuses a bad value each time, so the
-// flush is split until the call with the value fails alone. A deadlock or a lost connection passes,
-// so the flush is sent again. Time-outs and a full disk concern all callers, so all of them fail.
+// judge decides what happens to a failed flush. The database refuses a bad value each time, so the
+// flush is split until only the call with the bad value fails. A deadlock or a lost connection is
+// temporary, so the flush is sent again. A timeout or a full disk affects all callers, so all of
+// them get the error.
 func judge(err error) batch.Verdict {
 	var unknown unknownOutcome
 	var coded *queue.Error
@@ -45,7 +47,7 @@ func judge(err error) batch.Verdict {
 	case postgres.Retryable(err):
 		return batch.Retry
 	case postgres.SQLState(err) == postgres.PartitionGone:
-		return batch.Split // only for the calls that push to it
+		return batch.Split // only the calls that push to this partition fail
 	case errors.As(postgres.Wrap(err), &coded) && coded.Code == queue.CodeUnavailable:
 		return batch.Fail
 	default:
@@ -60,12 +62,12 @@ func Wrap(err error) error {
 	case errors.Is(err, batch.ErrClosed):
 		return &queue.Error{
 			Code: queue.CodeUnavailable, RetryAfter: postgres.RetryAfter, Err: err,
-			Message: "the server is stopping; send the request again, to another instance",
+			Message: "the server is stopping; send the request again to another instance",
 		}
 	case errors.Is(err, batch.ErrWithdrawn):
 		return &queue.Error{
 			Code: queue.CodeOverloaded, RetryAfter: postgres.RetryAfter, Err: err,
-			Message: "the database does not keep up with what is waiting (batch.queue_size); nothing was done: send the request again",
+			Message: "the database does not keep up with the waiting requests (batch.queue_size); nothing was done: send the request again",
 		}
 	case errors.As(err, &panicked):
 		return &queue.Error{Code: queue.CodeInternal, Message: "internal error", Err: err}
@@ -75,7 +77,7 @@ func Wrap(err error) error {
 }
 
 // Metrics are the metrics of flushes, by operation: push, ack, claim, take (a pop with autoAck),
-// transaction, and held (an ack or a transaction that waits for a contended cursor by itself).
+// transaction, and held (an ack or a transaction that waits for a contended cursor).
 type Metrics struct {
 	reg             prometheus.Registerer
 	calls, size     *prometheus.HistogramVec
@@ -86,15 +88,15 @@ type Metrics struct {
 	managers []func() Figures
 }
 
-// Figures are the load of an operation, and what its flushes did since the start.
+// Figures are the current load of an operation, and the totals of its flushes since the start of
+// the process.
 type Figures struct {
 	Op string
 	batch.Status
-	// Flushes is the number of flushes that committed, with Calls calls of the total Size. All of them took
-	// Duration.
+	// Flushes is the number of flushes that have ended. Calls, Size and Duration are their totals.
 	Flushes, Calls, Size int64
 	Duration             time.Duration
-	// Splits, Retries and Failures count the flushes that failed as a whole, by what followed.
+	// Splits, Retries and Failures count the flushes that failed as a whole, by their verdict.
 	Splits, Retries, Failures int64
 }
 
@@ -119,16 +121,16 @@ func NewMetrics(reg prometheus.Registerer) *Metrics {
 	return &Metrics{
 		reg:   reg,
 		calls: histogram("belfry_batch_calls", "Calls committed together.", counts),
-		size:  histogram("belfry_batch_size", "Messages committed together, 16 KiB of pushed payloads counting as one more; of pops, messages asked for, each at most batch.max_size.", counts),
+		size:  histogram("belfry_batch_size", "Messages committed together. For pushes, each 16 KiB of payloads count as one more message. For pops, the requested messages count, at most batch.max_size for each pop.", counts),
 		seconds: histogram("belfry_batch_flush_duration_seconds", "Duration of a flush.",
 			[]float64{.0005, .001, .002, .005, .01, .02, .05, .1, .25, .5, 1, 5}),
-		splits:   counter("belfry_batch_splits_total", "Batches that failed and were split to find the culprit."),
-		retries:  counter("belfry_batch_retries_total", "Batches that failed for a passing reason and were sent again."),
+		splits:   counter("belfry_batch_splits_total", "Batches that failed and were split to find the failing call."),
+		retries:  counter("belfry_batch_retries_total", "Batches that failed for a temporary reason and were sent again."),
 		failures: counter("belfry_batch_failures_total", "Batches whose callers got an error."),
 	}
 }
 
-// NewManager returns the manager of op. It judges failed flushes by judge, and its flushes are measured.
+// NewManager returns the manager of op. It uses judge for failed flushes, and measures its flushes.
 func NewManager[T any](m *Metrics, op string, cfg batch.Config, flush batch.FlushFunc[T]) *batch.Manager[T] {
 	seen := &observer{
 		calls: m.calls.WithLabelValues(op), size: m.size.WithLabelValues(op), seconds: m.seconds.WithLabelValues(op),
@@ -152,7 +154,7 @@ type observer struct {
 	failed               map[batch.Verdict]prometheus.Counter
 
 	mu sync.Mutex
-	// sums are what the metrics count, for Figures.
+	// sums are the totals for Figures.
 	sums Figures
 }
 
@@ -194,8 +196,8 @@ func (m *Metrics) observeStatus(op string, status func() batch.Status, queueSize
 		opts := prometheus.GaugeOpts{Name: name, Help: help, ConstLabels: prometheus.Labels{"op": op}}
 		promauto.With(m.reg).NewGaugeFunc(opts, func() float64 { return float64(value(status())) })
 	}
-	gauge("belfry_batch_queue_depth", "Messages that wait for a flush, where a call counts at most batch.max_size.", func(s batch.Status) int { return s.Waiting })
-	gauge("belfry_batch_queue_size", "The largest queue depth (batch.queue_size), and as much again for calls above batch.max_size. More calls are blocked.", func(batch.Status) int { return queueSize })
-	gauge("belfry_batch_blocked_callers", "Callers for whom there is no room.", func(s batch.Status) int { return s.Blocked })
+	gauge("belfry_batch_queue_depth", "Messages that wait for a flush. A call counts at most batch.max_size.", func(s batch.Status) int { return s.Waiting })
+	gauge("belfry_batch_queue_size", "The largest queue depth (batch.queue_size). Calls above batch.max_size have a second queue of the same size. Further calls are blocked.", func(batch.Status) int { return queueSize })
+	gauge("belfry_batch_blocked_callers", "Callers that wait because the queue is full.", func(s batch.Status) int { return s.Blocked })
 	gauge("belfry_batch_flushes_in_flight", "Flushes in flight.", func(s batch.Status) int { return s.InFlight })
 }

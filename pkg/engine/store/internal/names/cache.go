@@ -1,20 +1,20 @@
-// Package names finds partitions and consumer groups by name, creates them, and remembers their ids.
+// Package names finds partitions and consumer groups by name, creates them, and caches their ids.
 //
 // # What is remembered
 //
-// The cache holds what hardly changes: the id of a partition or a group by its name. The cache does
-// not notice a deletion. The statements that use an id notice it: a push fails with PartitionGone,
-// and a claim reports that the group does not exist. Then the caller forgets the name and looks it up
-// again.
+// The cache holds the id of a partition or a group by its name. A deletion does not remove the id
+// from the cache. But the statements that use the id detect the deletion: a push fails with
+// PartitionGone, and a claim reports that the group does not exist. Then the caller removes the name
+// from the cache and looks it up again.
 //
 // # Epochs
 //
 // An id is valid only in the epoch of the database in which it was looked up (belfry.epoch, and
-// docs/design.md). Each statement that uses an id names the epoch. In another epoch all ids count as
-// missing. An ack needs no epoch: a cursor whose partition has another UUID is not the cursor of the
-// ack.
+// docs/design.md). Each statement that uses an id has the epoch as a parameter. If the epoch
+// differs, the statement treats all ids as missing. An ack needs no epoch, because it compares the
+// UUID of the partition.
 //
-// It is imported by pkg/engine/store and the other packages below it.
+// pkg/engine/store and other packages below it import this package.
 package names
 
 import (
@@ -25,18 +25,18 @@ import (
 	"github.com/belfry-mq/belfry/pkg/queue"
 )
 
-// maxNames bounds each of the tables. A full table is emptied: then each name costs one more
-// look-up.
+// maxNames bounds each table of the cache. A full table is cleared. Then each name costs one more
+// query.
 const maxNames = 200_000
 
 // PartitionName names a partition.
 type PartitionName struct{ Queue, Partition string }
 
-// groupName names a group as a pop does. partition is "*" for the whole queue, or "=" and the name of
-// one partition.
+// groupName is the key of a cached group: the target that a pop names. partition is "*" for the whole
+// queue, or "=" and the name of one partition.
 type groupName struct{ queue, group, partition string }
 
-// groupNameOf returns the name under which the group of a pop is remembered.
+// groupNameOf returns the key under which the group of a pop is cached.
 func groupNameOf(queueName string, req *queue.PopRequest) groupName {
 	name := groupName{queue: queueName, group: req.Group, partition: "*"}
 	if req.Partition != nil {
@@ -53,9 +53,10 @@ type cache struct {
 	byKey  map[int64]*queue.Partition
 	byID   map[queue.ID]*queue.Partition
 	groups map[groupName]queue.Target
-	// groupsOf are the groups that were looked up, by queue. Only these groups can have waiters here.
-	// groupCount is the number of groups in it. olderGroupsOf is the table before the last clearing. It is
-	// kept because a waiter may have looked up its group just before the clearing.
+	// groupsOf are the groups that were looked up, by queue. Only these groups can have waiting requests
+	// on this instance. groupCount is the number of groups in groupsOf. olderGroupsOf is the table before
+	// the last clearing. The cache keeps it because a request may have looked up its group just before the
+	// clearing.
 	groupsOf, olderGroupsOf map[int64]map[int64]struct{}
 	groupCount              int
 }
@@ -79,7 +80,7 @@ func (c *cache) clearGroupsLocked() {
 	c.olderGroupsOf, c.groupsOf, c.groupCount = c.groupsOf, map[int64]map[int64]struct{}{}, 0
 }
 
-// enterLocked forgets everything when epoch is new. changed is false for the first epoch.
+// enterLocked clears the cache if epoch is new. changed is false for the first epoch.
 func (c *cache) enterLocked(epoch queue.Epoch) (changed bool) {
 	if epoch == c.epoch {
 		return false
@@ -91,14 +92,14 @@ func (c *cache) enterLocked(epoch queue.Epoch) (changed bool) {
 	return changed
 }
 
-// enter is enterLocked with the lock.
+// enter locks the cache and calls enterLocked.
 func (c *cache) enter(epoch queue.Epoch) (changed bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return c.enterLocked(epoch)
 }
 
-// add remembers partitions that one statement found, and so in one epoch.
+// add caches partitions. One statement found all of them, so they belong to one epoch.
 func (c *cache) add(found []*queue.Partition) (epochChanged bool) {
 	if len(found) == 0 {
 		return false
@@ -117,11 +118,11 @@ func (c *cache) add(found []*queue.Partition) (epochChanged bool) {
 	return epochChanged
 }
 
-// forget drops partitions that do not exist any more, unless they were looked up again since.
-func (c *cache) forget(gone []*queue.Partition) {
+// forget removes partitions that do not exist any more, unless they were looked up again meanwhile.
+func (c *cache) forget(deleted []*queue.Partition) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	for _, p := range gone {
+	for _, p := range deleted {
 		if name := (PartitionName{p.Queue, p.Name}); c.byName[name] == p {
 			delete(c.byName, name)
 			delete(c.byKey, p.Key)
@@ -156,7 +157,7 @@ func (c *cache) group(name groupName) (queue.Target, bool) {
 	return target, ok
 }
 
-// addGroup remembers a group.
+// addGroup caches a group.
 func (c *cache) addGroup(name groupName, target queue.Target) (epochChanged bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -168,8 +169,8 @@ func (c *cache) addGroup(name groupName, target queue.Target) (epochChanged bool
 	return epochChanged
 }
 
-// addGroupOf remembers that a group belongs to a queue. If the table was full, it is cleared first. Then
-// overflow is true, and every waiter must look up its group again.
+// addGroupOf records that a group belongs to a queue. If the table is full, addGroupOf clears it first.
+// Then overflow is true, and every waiting request must look up its group again.
 func (c *cache) addGroupOf(queueKey, group int64) (overflow bool) {
 	c.mu.RLock()
 	_, known := c.groupsOf[queueKey][group]
@@ -194,7 +195,7 @@ func (c *cache) addGroupOf(queueKey, group int64) (overflow bool) {
 	return overflow
 }
 
-// groupsOfQueue returns the groups of a queue that were looked up here.
+// groupsOfQueue returns the groups of a queue that this instance has looked up.
 func (c *cache) groupsOfQueue(queueKey int64) []int64 {
 	c.mu.RLock()
 	defer c.mu.RUnlock()
@@ -218,11 +219,12 @@ func (c *cache) queueOf(partition int64) (queueKey int64, ok bool) {
 	return p.QueueKey, true
 }
 
-// forgetGroup drops a group that does not exist any more, unless it was looked up again since.
-func (c *cache) forgetGroup(name groupName, gone queue.Target) {
+// forgetGroup removes a group that does not exist any more, unless it was looked up again
+// meanwhile.
+func (c *cache) forgetGroup(name groupName, deleted queue.Target) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if c.groups[name] == gone {
+	if c.groups[name] == deleted {
 		delete(c.groups, name)
 	}
 }

@@ -8,9 +8,9 @@ import (
 	"github.com/belfry-mq/belfry/pkg/queue"
 )
 
-// A group stays known to its queue when the full table is emptied once, because a request may use it now. It is
-// forgotten when the table is emptied again.
-func TestAFullTableOfGroupsBeginsAnew(t *testing.T) {
+// After the full table was cleared once, groupsOfQueue still returns a group, because a request may use it.
+// After the table was cleared twice, the group is gone.
+func TestAFullTableOfGroupsIsCleared(t *testing.T) {
 	c := newCache()
 	require.Empty(t, c.groupsOfQueue(1))
 	name := groupName{"q", "g", "*"}
@@ -25,7 +25,7 @@ func TestAFullTableOfGroupsBeginsAnew(t *testing.T) {
 		}
 	}
 	fill()
-	require.True(t, c.addGroupOf(1, 11), "the waiters must look up their groups again")
+	require.True(t, c.addGroupOf(1, 11), "the waiting requests must look up their groups again")
 	_, ok := c.group(name)
 	require.False(t, ok)
 	require.ElementsMatch(t, []int64{10, 11}, c.groupsOfQueue(1))

@@ -23,10 +23,10 @@ var (
 	sqlEpoch           = sql.Query("engine/store/epoch")
 )
 
-// openAttempts is how often Open asks for names that are absent from the answer.
+// openAttempts is the number of attempts of Open for names that are missing in the answer.
 const openAttempts = 5
 
-// Directory finds, creates and remembers partitions and groups. It is safe for concurrent use.
+// Directory finds, creates and caches partitions and groups. It is safe for concurrent use.
 type Directory struct {
 	pool     *postgres.Pool
 	bus      *events.Bus
@@ -35,14 +35,14 @@ type Directory struct {
 	defaults queue.Defaults
 	log      *zap.Logger
 	cache    *cache
-	// joins lets one group at a time register in a queue. That locks the row of the queue, and so does
-	// the creation of a partition.
+	// joins makes the groups of a queue register one after the other on this instance. A registration
+	// locks the row of the queue, and so does the creation of a partition.
 	joins keyedMutex
-	// runs are the joins that go on in this instance.
+	// runs are the joins that run on this instance.
 	runs joinRuns
 }
 
-// Deps are what a Directory works with.
+// Deps are the dependencies of a Directory.
 type Deps struct {
 	Pool   *postgres.Pool
 	Events *events.Bus
@@ -65,8 +65,8 @@ func New(deps Deps) *Directory {
 // Open returns the partitions of the given names and creates the missing ones, with their queues.
 func (d *Directory) Open(ctx context.Context, wanted []PartitionName) (map[PartitionName]*queue.Partition, error) {
 	found := make(map[PartitionName]*queue.Partition, len(wanted))
-	// The answer leaves out the partitions of a queue that is being deleted. The next attempt creates a
-	// new queue.
+	// The answer leaves out partitions of a queue that is deleted at the same time. The next attempt
+	// creates a new queue.
 	for range openAttempts {
 		missing := remembered(d.cache, wanted, found, func(c *cache) map[PartitionName]*queue.Partition { return c.byName })
 		if len(missing) == 0 {
@@ -85,17 +85,18 @@ func (d *Directory) Open(ctx context.Context, wanted []PartitionName) (map[Parti
 			d.bus.PartitionsCreated(name.Queue, partitions)
 		}
 	}
-	return nil, fmt.Errorf("opening partitions of queue %q: the queue was deleted %d times meanwhile", wanted[0].Queue, openAttempts)
+	return nil, fmt.Errorf("opening partitions of queue %q: the queue was deleted during each of %d attempts", wanted[0].Queue, openAttempts)
 }
 
-// open finds or creates partitions by a query. created counts the new ones. Those of a new queue are
-// counted together, with an empty partition name.
+// open finds or creates partitions by a query. created counts the new partitions by name. The
+// partitions of a new queue are counted together under an empty partition name.
 func (d *Directory) open(ctx context.Context, missing []PartitionName) (opened []*queue.Partition, created map[PartitionName]int, err error) {
 	queues, partitions := make([]string, len(missing)), make([]string, len(missing))
 	for i, name := range missing {
 		queues[i], partitions[i] = name.Queue, name.Partition
-		// A row that many sessions lock in share mode in turn is never free for a session that needs it
-		// alone. So the creation waits for the joins first.
+		// If many sessions lock a row in share mode one after the other, a session that needs an
+		// exclusive lock on the row may wait forever. So the creation waits for registrations of groups
+		// first.
 		if err := d.joins.Wait(ctx, name.Queue); err != nil {
 			return nil, nil, err
 		}
@@ -122,13 +123,13 @@ func (d *Directory) open(ctx context.Context, missing []PartitionName) (opened [
 	return opened, created, nil
 }
 
-// Forget drops partitions that do not exist any more from the cache.
-func (d *Directory) Forget(gone []*queue.Partition) { d.cache.forget(gone) }
+// Forget removes partitions that do not exist any more from the cache.
+func (d *Directory) Forget(deleted []*queue.Partition) { d.cache.forget(deleted) }
 
 // Remember adds partitions to the cache.
 func (d *Directory) Remember(found ...*queue.Partition) { d.resyncIf(d.cache.add(found)) }
 
-// Known returns the partitions that exist, of the given names.
+// Known returns those partitions of the given names that exist.
 func (d *Directory) Known(ctx context.Context, wanted []PartitionName) (map[PartitionName]*queue.Partition, error) {
 	found := make(map[PartitionName]*queue.Partition, len(wanted))
 	missing := remembered(d.cache, wanted, found, func(c *cache) map[PartitionName]*queue.Partition { return c.byName })
@@ -146,7 +147,7 @@ func (d *Directory) Known(ctx context.Context, wanted []PartitionName) (map[Part
 	return found, err
 }
 
-// ByKeys returns the existing partitions of the given database ids of an epoch.
+// ByKeys returns the existing partitions with the given database ids, which are valid in epoch.
 func (d *Directory) ByKeys(ctx context.Context, epoch queue.Epoch, keys []int64) (map[int64]*queue.Partition, error) {
 	found := make(map[int64]*queue.Partition, len(keys))
 	missing := remembered(d.cache, keys, found, func(c *cache) map[int64]*queue.Partition {
@@ -176,12 +177,12 @@ func (d *Directory) ByIDs(ctx context.Context, ids []queue.ID) (map[queue.ID]*qu
 }
 
 // QueuesOf returns the queues of the given wire ids; see Store.QueuesOf.
-func (d *Directory) QueuesOf(ctx context.Context, ids []queue.ID, may func(at int, queueName string) bool) (map[queue.ID]string, error) {
+func (d *Directory) QueuesOf(ctx context.Context, ids []queue.ID, allowed func(at int, queueName string) bool) (map[queue.ID]string, error) {
 	known, queues := map[queue.ID]*queue.Partition{}, make(map[queue.ID]string, len(ids))
 	var unknown []queue.ID
 	remembered(d.cache, ids, known, func(c *cache) map[queue.ID]*queue.Partition { return c.byID })
 	for at, id := range ids {
-		if p := known[id]; p != nil && may(at, p.Queue) {
+		if p := known[id]; p != nil && allowed(at, p.Queue) {
 			queues[id] = p.Queue
 		} else {
 			unknown = append(unknown, id)
@@ -194,7 +195,7 @@ func (d *Directory) QueuesOf(ctx context.Context, ids []queue.ID, may func(at in
 	return queues, err
 }
 
-// find finds partitions by a query, and remembers them.
+// find finds partitions by a query, and caches them.
 func (d *Directory) find(ctx context.Context, keys []int64, ids []queue.ID) ([]*queue.Partition, error) {
 	n := len(keys) + len(ids)
 	if n == 0 {
@@ -203,7 +204,7 @@ func (d *Directory) find(ctx context.Context, keys []int64, ids []queue.ID) ([]*
 	return d.read(ctx, sqlFindPartitions, n, pipeline.Array(keys), queue.RawIDs(ids))
 }
 
-// read reads partitions by a query for n of them, and remembers them.
+// read runs a query for n partitions, and caches its result.
 func (d *Directory) read(ctx context.Context, query string, n int, args ...any) ([]*queue.Partition, error) {
 	rows, _ := d.pool.Query(ctx, query, args...) // rows hold the error
 	found, err := pgx.CollectRows(rows, func(row pgx.CollectableRow) (*queue.Partition, error) {
@@ -218,8 +219,8 @@ func (d *Directory) read(ctx context.Context, query string, n int, args ...any) 
 	return found, nil
 }
 
-// EpochEnded asks the database whether another epoch than epoch has begun; then nothing is remembered
-// of the old one. It returns false when the query fails: the caller's next statement fails too.
+// EpochEnded asks the database whether epoch has ended. If it has ended, EpochEnded clears the cache.
+// It returns false if the query fails, because then the next statement of the caller fails too.
 func (d *Directory) EpochEnded(ctx context.Context, epoch queue.Epoch) bool {
 	var now queue.Epoch
 	if err := d.pool.QueryRow(ctx, sqlEpoch).Scan(&now); err != nil {
@@ -229,11 +230,11 @@ func (d *Directory) EpochEnded(ctx context.Context, epoch queue.Epoch) bool {
 	return now != epoch
 }
 
-// resyncIf makes every waiter look when the epoch changed: the ids that requests wait for may stand
-// for something else.
+// resyncIf makes every waiting request probe again if the epoch changed, because the ids that
+// requests wait for may belong to other partitions and groups.
 func (d *Directory) resyncIf(epochChanged bool) {
 	if epochChanged {
-		d.log.Info("Postgres was restarted, or the tables were restored or recreated; all remembered ids were dropped")
+		d.log.Info("Postgres was restarted, or the tables were restored or recreated; all cached ids were dropped")
 		d.waker.Resync("the epoch of the database changed")
 	}
 }

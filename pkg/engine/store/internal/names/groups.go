@@ -22,17 +22,18 @@ var (
 	sqlMatchQueues = sql.Query("engine/store/match_queues")
 )
 
-// Found is what a pop claims from.
+// Found is the target of a pop.
 type Found struct {
 	queue.Target
-	// Joining: the group has no cursor yet in some partitions. GoOn creates them.
+	// Joining is set if the group still lacks cursors in some partitions. GoOn creates the missing
+	// cursors.
 	Joining bool
-	// queueKey is the queue of the group; 0 if it was noted before.
+	// queueKey is the queue of the group. It is 0 if the group comes from the cache.
 	queueKey int64
 }
 
-// Group returns the ids that a pop claims from, and registers the consumer group at its first pop,
-// also on an empty queue. ok is false when the queue, or the requested partition, does not exist. The
+// Group returns the target of a pop, and registers the consumer group at its first pop, even if the
+// queue is empty. ok is false if the queue or the requested partition does not exist. The
 // registration waits for the first page of the join.
 func (d *Directory) Group(ctx context.Context, req *queue.PopRequest) (found Found, ok bool, err error) {
 	found, registered, ok, err := d.FindGroup(ctx, req)
@@ -53,7 +54,8 @@ func (d *Directory) Group(ctx context.Context, req *queue.PopRequest) (found Fou
 	return found, true, nil
 }
 
-// register registers the group of req, one request of this instance at a time for each queue.
+// register registers the group of req. In each queue, one request of this instance registers at a
+// time.
 func (d *Directory) register(ctx context.Context, req *queue.PopRequest, found *Found) (ok bool, err error) {
 	unlock, err := d.joins.Lock(ctx, req.Queue)
 	if err != nil {
@@ -67,8 +69,9 @@ func (d *Directory) register(ctx context.Context, req *queue.PopRequest, found *
 	return d.join(ctx, req, found)
 }
 
-// remember caches a group. It is looked up again at each pop while it joins: another instance may go
-// on with the join. Its cursors become ready at a commit of the join, perhaps below the scan floors.
+// remember caches a group that has joined. During the join each pop looks the group up again,
+// because another instance may run the join. The join may have created ready cursors below the scan
+// floors, so remember drops the floors.
 func (d *Directory) remember(req *queue.PopRequest, found Found) {
 	if !found.Joining {
 		d.floors.Forget(found.Group)
@@ -79,23 +82,24 @@ func (d *Directory) remember(req *queue.PopRequest, found Found) {
 	}
 }
 
-// rememberQueue notes the queue of a group, before anybody waits for the group.
+// rememberQueue records the queue of a group, before a request waits for the group.
 func (d *Directory) rememberQueue(queueKey, group int64) {
 	if d.cache.addGroupOf(queueKey, group) {
 		d.bus.Resync("too many consumer groups were looked up, so all are looked up again", events.Peer)
 	}
 }
 
-// GroupsOf returns the groups of a queue that were looked up here since the epoch began. Requests of this
+// GroupsOf returns the groups of a queue that this instance has looked up in this epoch. Requests of this
 // instance wait for no other groups of the queue.
 func (d *Directory) GroupsOf(queueKey int64) []int64 { return d.cache.groupsOfQueue(queueKey) }
 
-// QueueOf returns the queue of a partition, if the partition is remembered.
+// QueueOf returns the queue of a partition, if the partition is cached.
 func (d *Directory) QueueOf(partition int64) (queueKey int64, ok bool) {
 	return d.cache.queueOf(partition)
 }
 
-// FindGroup is Group without the registration: registered is false when the group does not exist.
+// FindGroup does the work of Group, but registers no group. registered is false if the group does
+// not exist.
 func (d *Directory) FindGroup(ctx context.Context, req *queue.PopRequest) (found Found, registered, ok bool, err error) {
 	if target, ok := d.cache.group(groupNameOf(req.Queue, req)); ok {
 		return Found{Target: target}, true, true, nil
@@ -118,9 +122,10 @@ func (d *Directory) FindGroup(ctx context.Context, req *queue.PopRequest) (found
 	return found, group.Valid, true, nil
 }
 
-// ForgetGroup drops the group of req from the cache if it is still remembered as gone.
-func (d *Directory) ForgetGroup(req *queue.PopRequest, gone queue.Target) {
-	d.cache.forgetGroup(groupNameOf(req.Queue, req), gone)
+// ForgetGroup removes the group of req from the cache if its cached target equals deleted, a target
+// that does not exist any more.
+func (d *Directory) ForgetGroup(req *queue.PopRequest, deleted queue.Target) {
+	d.cache.forgetGroup(groupNameOf(req.Queue, req), deleted)
 }
 
 // join registers the group of req in its queue.
@@ -158,15 +163,16 @@ func (d *Directory) join(ctx context.Context, req *queue.PopRequest, found *Foun
 	return true, nil
 }
 
-// instantsOf returns, by the clock of the database, when req began to wait, and when it found its group
-// deleted; both are now for a request that does not wait. They are rather early than late, by one network
-// trip: a waiting pop must not miss the first message of a queue that is created while it waits.
+// instantsOf returns two times by the clock of the database: when req began to wait, and when req found
+// its group deleted. Both are now for a request that does not wait. The times may be too early by one
+// network round trip, but never too late. So a waiting pop does not miss the first message of a queue
+// that is created while it waits.
 func (d *Directory) instantsOf(ctx context.Context, req *queue.PopRequest) (came, refreshed pgtype.Timestamptz, err error) {
 	var now time.Time
 	if err := d.pool.QueryRow(ctx, sqlDatabaseNow).Scan(&now); err != nil {
 		return came, refreshed, fmt.Errorf("reading the clock of the database: %w", err)
 	}
-	here := time.Now() // after the answer: the wait for a connection is not part of any age
+	here := time.Now() // after the answer, so that the wait for a connection does not count
 	since := func(at time.Time) pgtype.Timestamptz {
 		return pgtype.Timestamptz{Time: now.Add(at.Sub(here)), Valid: true}
 	}
@@ -184,19 +190,19 @@ func (d *Directory) instantsOf(ctx context.Context, req *queue.PopRequest) (came
 // Match is a queue whose tags match a pop.
 type Match struct {
 	Queue string
-	// Joined is false when the group does not exist in this queue; then Group is 0.
+	// Joined is false if the group does not exist in this queue. Then Group is 0.
 	Joined bool
 	Group  int64
-	// Joining: the group has no cursor yet in some partitions of the queue.
+	// Joining is set if the group still lacks cursors in some partitions of the queue.
 	Joining bool
-	// HasNext says that something in the queue is due or will be, in NextIn.
+	// HasNext is set if a cursor of the queue is due or becomes due. NextIn is the time until then.
 	HasNext bool
 	NextIn  time.Duration
 }
 
-// Matches returns the queues that match the tags of req: first the queues with something due, by
-// priority, then by how long it has been due. The group of req joins all of them first, because a
-// group is registered at its first pop, whichever queue delivers.
+// Matches returns the queues that match the tags of req. Queues with a due cursor come first, by
+// priority, then by the time since which the cursor is due. Matches first registers the group of
+// req in all these queues, because a pop by tags registers its group in each matching queue.
 func (d *Directory) Matches(ctx context.Context, req *queue.PopRequest) ([]Match, error) {
 	matches, err := d.match(ctx, req)
 	if err != nil {
@@ -209,7 +215,7 @@ func (d *Directory) Matches(ctx context.Context, req *queue.PopRequest) ([]Match
 		}
 		single := *req
 		single.Queue, single.Tags = m.Queue, nil
-		// A remembered group was deleted since.
+		// The query did not find the group, so a cached group was deleted.
 		name := groupNameOf(single.Queue, &single)
 		if known, ok := d.cache.group(name); ok {
 			d.cache.forgetGroup(name, known)

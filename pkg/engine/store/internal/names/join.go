@@ -21,32 +21,33 @@ var (
 )
 
 const (
-	// JoinPatience is how long a pop that finds nothing waits for the join of its group.
+	// JoinPatience bounds the time that a pop without messages waits for the join of its group.
 	JoinPatience = time.Second
-	// joinPage is how many partitions one transaction of a join covers.
+	// joinPage is the maximum number of partitions in one transaction of a join.
 	joinPage = 500
-	// joinRetry is the pause of a join after an error.
+	// joinRetry is the pause after a page of a join failed.
 	joinRetry = time.Second
 )
 
-// errStopping is the answer of pops that wait for a join at the end of the instance.
+// errStopping is the answer to pops that wait for a join when the instance stops.
 var errStopping = &queue.Error{
 	Code: queue.CodeUnavailable, RetryAfter: postgres.RetryAfter,
-	Message: "the server is stopping; send the request again, to another instance",
+	Message: "the server is stopping; send the request again to another instance",
 }
 
-// joinRuns are the joins that go on in this instance, by group. One goroutine goes on with each, so
-// the pops that wait for a join hold no connection.
+// joinRuns are the joins that run on this instance, by group. One goroutine runs each join, so pops
+// that wait for a join hold no connection.
 type joinRuns struct {
 	mu    sync.Mutex
 	steps map[queue.Target]*joinStep
-	// ctx ends at stop. done counts the goroutines.
+	// ctx ends when stop is called. done counts the goroutines.
 	ctx  context.Context
 	stop context.CancelFunc
 	done sync.WaitGroup
 }
 
-// joinStep is one page of a join. ended is closed after it; then done and err say how.
+// joinStep is one page of a join. waiting is the number of pops that wait for it. ended is closed
+// when the page has ended. Then done and err are its result.
 type joinStep struct {
 	ended   chan struct{}
 	waiting int
@@ -61,7 +62,8 @@ func (r *joinRuns) start() {
 	r.ctx, r.stop = context.WithCancel(context.Background())
 }
 
-// Close ends the joins that go on in this instance. A later pop, or another instance, goes on.
+// Close stops the joins that run on this instance. A later pop, or another instance, continues a
+// join.
 func (d *Directory) Close() {
 	d.runs.mu.Lock()
 	d.runs.stop()
@@ -69,8 +71,9 @@ func (d *Directory) Close() {
 	d.runs.done.Wait()
 }
 
-// GoOn starts the join of a group in the background, unless it is running, and waits for its next page, for
-// atMost at most. done: every partition has its cursor. Errors: that of the page, and the end of ctx.
+// GoOn starts the join of a group in the background if the join does not run. It waits for the end of the
+// next page, at most atMost. done is true if every partition has a cursor of the group. Errors: the error
+// of the page, and the end of ctx.
 func (d *Directory) GoOn(ctx context.Context, target queue.Target, atMost time.Duration) (done bool, err error) {
 	step := d.stepOf(queue.Target{Group: target.Group, Epoch: target.Epoch})
 	timer := time.NewTimer(atMost)
@@ -85,8 +88,8 @@ func (d *Directory) GoOn(ctx context.Context, target queue.Target, atMost time.D
 	}
 }
 
-// stepOf returns the next page of a join, counts the caller as waiting for it, and starts the join unless it
-// is running.
+// stepOf returns the next page of a join, and counts the caller as waiting. It starts the join if the join
+// does not run.
 func (d *Directory) stepOf(target queue.Target) *joinStep {
 	r := &d.runs
 	r.mu.Lock()
@@ -106,7 +109,7 @@ func (d *Directory) stepOf(target queue.Target) *joinStep {
 	return step
 }
 
-// runJoin goes on with a join until its end or Close.
+// runJoin runs a join until its end or until Close.
 func (d *Directory) runJoin(target queue.Target) {
 	for {
 		began := time.Now()
@@ -118,7 +121,8 @@ func (d *Directory) runJoin(target queue.Target) {
 		if d.runs.end(target, done || stopped, err) {
 			return
 		}
-		// If no pop waits for it, the join uses half of the time, and leaves the rest to other statements.
+		// If no pop waits for the join, it pauses for as long as the page took, so that it delays other
+		// statements less.
 		pause := time.Since(began)
 		if err != nil {
 			pause = joinRetry
@@ -130,7 +134,8 @@ func (d *Directory) runJoin(target queue.Target) {
 	}
 }
 
-// end ends the page of target and answers the pops that wait for it. last: there is no further page.
+// end ends the page of target and answers the pops that wait for the page. last is true if no
+// further page follows.
 func (r *joinRuns) end(target queue.Target, last bool, err error) bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -145,15 +150,15 @@ func (r *joinRuns) end(target queue.Target, last bool, err error) bool {
 	return last
 }
 
-// awaited reports whether a pop waits for the page of target.
+// awaited reports whether a pop waits for the current page of target.
 func (r *joinRuns) awaited(target queue.Target) bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	return r.steps[target].waiting > 0
 }
 
-// joinPage creates the cursors of one page, and wakes the cursors that a push may have missed. Cursors of a
-// page may become ready below the scan floors of the group.
+// joinPage creates the cursors of one page, and wakes partitions if a push may have left their new cursors
+// not ready. New cursors may be ready below the scan floors of the group, so joinPage drops the floors.
 func (d *Directory) joinPage(target queue.Target) (done bool, err error) {
 	ctx, cancel := d.pool.Bounded(d.runs.ctx)
 	defer cancel()
@@ -167,8 +172,9 @@ func (d *Directory) joinPage(target queue.Target) (done bool, err error) {
 	return done, nil
 }
 
-// ResumeJoins goes on with the joins that have not ended, perhaps of an instance that crashed. It
-// does not wait for them. A failure is returned, and the next pop of a group goes on with its join.
+// ResumeJoins starts all joins that have not ended, including joins of crashed instances. It does
+// not wait for their end. If it returns an error, the next pop of a group continues the join of
+// this group.
 func (d *Directory) ResumeJoins(ctx context.Context) error {
 	ctx, cancel := d.pool.Bounded(ctx)
 	defer cancel()
@@ -185,17 +191,16 @@ func (d *Directory) ResumeJoins(ctx context.Context) error {
 	return nil
 }
 
-// keyedMutex is a mutex for each key. It keeps callers from holding a database connection each while
-// they wait for the lock of the same row: only one of them holds a connection. The zero keyedMutex is
-// ready to use.
+// keyedMutex is a mutex for each key. With it, only one of the callers that need the lock of the same
+// row holds a database connection. The other callers wait without a connection. The zero keyedMutex
+// is ready to use.
 type keyedMutex struct {
 	mu sync.Mutex
 	// locked holds, by key, the channel that the holder closes when it unlocks.
 	locked map[string]chan struct{}
 }
 
-// Lock waits until nobody holds key and then holds it until unlock is called. It fails only when
-// ctx ends.
+// Lock waits until key is free, and holds key until unlock is called. It fails only if ctx ends.
 func (m *keyedMutex) Lock(ctx context.Context, key string) (unlock func(), err error) {
 	for !m.tryLock(key) {
 		if err := m.Wait(ctx, key); err != nil {
@@ -205,7 +210,7 @@ func (m *keyedMutex) Lock(ctx context.Context, key string) (unlock func(), err e
 	return func() { m.unlock(key) }, nil
 }
 
-// Wait waits until the present holder of key unlocks it. It fails only when ctx ends.
+// Wait waits until the current holder of key unlocks it. It fails only if ctx ends.
 func (m *keyedMutex) Wait(ctx context.Context, key string) error {
 	m.mu.Lock()
 	unlocked, held := m.locked[key]

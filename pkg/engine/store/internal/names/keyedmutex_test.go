@@ -15,7 +15,7 @@ func TestOneCallerHoldsAKeyAtATime(t *testing.T) {
 		require.NoError(t, err)
 
 		other, err := mutex.Lock(t.Context(), "another")
-		require.NoError(t, err, "keys do not wait for each other")
+		require.NoError(t, err, "a caller waits only for holders of its own key")
 		other()
 
 		holders := 0

@@ -1,8 +1,8 @@
 // Package pipeline sends several statements to Postgres in one round trip.
 //
-// A pipeline may open a transaction. Whatever happens, the connection leaves the pipeline without
-// an open transaction: after an error the package rolls back. The package knows no table and no
-// statement. It is imported by the other packages below pkg/engine/store.
+// A pipeline may open a transaction. After an error, the package rolls the transaction back, so a
+// connection never leaves a failed pipeline with an open transaction. Other packages below
+// pkg/engine/store import this package.
 package pipeline
 
 import (
@@ -19,8 +19,8 @@ import (
 // ReadFunc reads the results of a pipeline, in the order of its statements.
 type ReadFunc func(results pgx.BatchResults) error
 
-// SendFunc sends a pipeline on a connection of its choice. Errors come from read, from
-// the connection, and from a statement whose result read did not ask for.
+// SendFunc sends a pipeline on a connection that it chooses. It returns errors of read, of the
+// connection, and of statements whose results read did not read.
 type SendFunc func(ctx context.Context, b *pgx.Batch, read ReadFunc) error
 
 // On returns a SendFunc that takes a connection of pool for each pipeline.
@@ -35,7 +35,8 @@ func On(pool *pgxpool.Pool) SendFunc {
 	}
 }
 
-// Confirmed is On, and the SendFunc fails if a commit was not confirmed: see postgres.Confirmed.
+// Confirmed returns a SendFunc like On, which also fails if the synchronous standbys did not
+// confirm a commit (postgres.Confirmed).
 func Confirmed(pool *pgxpool.Pool) SendFunc {
 	return func(ctx context.Context, b *pgx.Batch, read ReadFunc) error {
 		conn, err := pool.Acquire(ctx)
@@ -47,13 +48,13 @@ func Confirmed(pool *pgxpool.Pool) SendFunc {
 	}
 }
 
-// ConfirmedOn is Confirmed for the connection conn.
+// ConfirmedOn returns a SendFunc that calls SendConfirmed on conn.
 func ConfirmedOn(conn *pgxpool.Conn) SendFunc {
 	return func(ctx context.Context, b *pgx.Batch, read ReadFunc) error { return SendConfirmed(ctx, conn, b, read) }
 }
 
-// SendConfirmed is Send, and fails if a commit was not confirmed: see postgres.Confirmed. If a later statement fails as
-// well, the error has both.
+// SendConfirmed calls Send, and also fails if the synchronous standbys did not confirm a commit (postgres.Confirmed).
+// If a later statement fails too, it returns both errors.
 func SendConfirmed(ctx context.Context, conn *pgxpool.Conn, b *pgx.Batch, read ReadFunc) error {
 	err := Send(ctx, conn, b, read)
 	if unconfirmed := postgres.Confirmed(conn.Conn()); unconfirmed != nil {
@@ -75,8 +76,8 @@ func Send(ctx context.Context, conn *pgxpool.Conn, b *pgx.Batch, read ReadFunc) 
 	return err
 }
 
-// Rollback ends the open transaction of conn, if there is one. The pool drops a connection whose
-// rollback fails.
+// Rollback rolls back the open transaction of conn, if one is open. If the rollback fails, the pool
+// drops the connection.
 func Rollback(ctx context.Context, conn *pgxpool.Conn) {
 	if !conn.Conn().IsClosed() && conn.Conn().PgConn().TxStatus() != 'I' {
 		if _, err := conn.Exec(ctx, "ROLLBACK"); err != nil {
@@ -95,8 +96,8 @@ func Skip(results pgx.BatchResults, steps ...string) error {
 	return nil
 }
 
-// ForEach reads one result: it scans each row into targets and calls each. step names the statement in
-// the error.
+// ForEach reads one result. It scans each row into targets and then calls each. step names the
+// statement in the error.
 func ForEach(results pgx.BatchResults, step string, targets []any, each func() error) error {
 	rows, _ := results.Query() // rows hold the error
 	if _, err := pgx.ForEachRow(rows, targets, each); err != nil {

@@ -1,9 +1,10 @@
-// Package push stores messages: calls of Push through group commit, and rows of the inbox through
-// Sequence. Package transaction stores the pushes of a transaction with the same parts.
+// Package push stores messages: Push stores calls in group commits, and Sequence stores rows of the
+// inbox. Package transaction uses the same functions for the pushes of a transaction.
 //
-// A flush is one transaction that appends to its partitions, then a wake, then the claims of waiting
-// requests (handoff), all in one round trip. Package store says what a push locks and in which
-// order. It is imported by pkg/engine/store, internal/transaction and internal/warm.
+// A flush makes one round trip with two transactions. The first appends messages to partitions. The
+// second wakes the partitions and makes claims for waiting requests (handoff). docs/design.md lists
+// the locks of a push and their order. pkg/engine/store, internal/transaction and internal/warm
+// import this package.
 package push
 
 import (
@@ -30,20 +31,22 @@ import (
 
 var sqlDatabaseNow = sql.Query("engine/store/database_now")
 
-// openAttempts is how often a push looks up partitions that were deleted since they were remembered.
+// openAttempts is the maximum number of times that a push looks up partitions again because they
+// were deleted.
 const openAttempts = 3
 
-// Deps are what a Pusher works with.
+// Deps are the dependencies of a Pusher.
 type Deps struct {
 	Pool   *postgres.Pool
 	Names  *names.Directory
 	Quotas *quota.Quotas
 	Waker  *wake.Waker
 	Claims *claim.Claimer
-	// Handoffs returns the claims to make with a push to one partition, in order.
+	// Handoffs returns the waiting requests for which a push to one partition makes claims, in
+	// order.
 	Handoffs func(queueName, partition string) []queue.Handoff
-	// Sealer seals the payloads of queues with encryptionEnabled. Without a key, pushes to them are
-	// refused, unless plaintext is allowed.
+	// Sealer encrypts the payloads of queues with encryptionEnabled. Without a key, pushes to such
+	// queues are refused, unless encryption.allow_plaintext is set.
 	Sealer  *seal.Sealer
 	Metrics *Metrics
 }
@@ -61,7 +64,7 @@ func New(deps Deps, cfg batch.Config, metrics *groupcommit.Metrics) *Pusher {
 	return p
 }
 
-// Close answers the pushes that were accepted and refuses new ones, until ctx ends.
+// Close refuses new pushes, and waits until the accepted pushes are answered or ctx ends.
 func (p *Pusher) Close(ctx context.Context) error { return p.flushes.Close(ctx) }
 
 // Push stores items; see Store.Push.
@@ -106,7 +109,7 @@ func (p *Pusher) push(ctx context.Context, call *Call) error {
 	return nil
 }
 
-// Outcome returns what became of the messages of a flush that ended with err.
+// Outcome reports whether the messages of a flush that ended with err are stored.
 func Outcome(err error) quota.Outcome {
 	switch {
 	case err == nil:
@@ -122,27 +125,27 @@ func Outcome(err error) quota.Outcome {
 type Call struct {
 	Items   []queue.PushItem
 	Results []queue.PushResult
-	// IDs are the ids that new messages are stored with. The result of a duplicate has another id.
+	// IDs are the ids of new messages. The result of a duplicate has another id.
 	IDs []queue.ID
-	// partitions are the distinct partitions, and partitionOf is the index into them, by item. Opened
-	// are the partitions in the database.
+	// partitions are the names of the distinct partitions. partitionOf has, for each item, the index
+	// of its partition. Opened has the ids of the partitions, in the order of partitions.
 	partitions  []names.PartitionName
 	partitionOf []int
 	Opened      []*queue.Partition
-	// First is, by item, the first item of this call with the same partition and transaction id. Only
-	// an item that is its own first is stored.
+	// First has, for each item, the index of the first item of this call with the same partition and
+	// transaction id. Only these first items are stored.
 	First []int
-	// Named: a transaction id came from the caller, so the message may be stored already.
+	// Named is set if the caller set a transaction id. Then the message may already be stored.
 	Named bool
-	// Tried: an attempt to store the call was made, and may have been committed.
+	// Tried is set when an attempt to store the call begins. Later, the call may already be stored.
 	Tried bool
 }
 
-// itemBytes bytes of payloads count as one more item of a batch, so that a batch of large messages
-// does not delay small ones for long.
+// itemBytes is the number of payload bytes that count as one more item of a batch. It bounds the
+// bytes of a batch, so that large messages do not delay small messages for long.
 const itemBytes = 16 << 10
 
-// Size is the share of a batch that the call has, at least 1.
+// Size returns the size of the call in a batch, at least 1.
 func (call *Call) Size() int {
 	bytes := 0
 	for i := range call.Items {
@@ -151,7 +154,8 @@ func (call *Call) Size() int {
 	return max(1, len(call.Items)+bytes/itemBytes)
 }
 
-// NewCall returns a call for items, and gives ids to messages and transaction ids to items without.
+// NewCall returns a call for items. It creates message ids, and transaction ids for items that have
+// none.
 func NewCall(items []queue.PushItem) *Call {
 	type dedupKey struct {
 		partition     int
@@ -211,8 +215,8 @@ func (p *Pusher) Open(ctx context.Context, call *Call) ([]batch.LockStripe, erro
 // Partitions returns the names of the partitions.
 func (call *Call) Partitions() []names.PartitionName { return call.partitions }
 
-// Only returns a call with the items whose partitions keep accepts, and with their ids. at has the indexes of
-// these items in the original call.
+// Only returns a call with the items for whose partitions keep returns true. The items keep their ids. at has
+// their indexes in the original call.
 func (call *Call) Only(keep func(names.PartitionName) bool) (some *Call, at []int) {
 	var items []queue.PushItem
 	for i := range call.Items {
@@ -227,7 +231,8 @@ func (call *Call) Only(keep func(names.PartitionName) bool) (some *Call, at []in
 	return some, at
 }
 
-// Demands returns what the call brings to queues with a maxSize. Its partitions must be open.
+// Demands returns the number of messages that the call adds to each queue with a maxSize. The
+// partitions must be open.
 func (call *Call) Demands() []quota.Demand {
 	var demands []quota.Demand
 	for i := range call.Items {
@@ -245,8 +250,8 @@ func (call *Call) Demands() []quota.Demand {
 	return demands
 }
 
-// Prepare turns the delays of items into instants of the database's clock, and their subjects into texts that it can
-// store.
+// Prepare converts the delays of items to times of the database clock. It replaces characters in their subjects that
+// the database cannot store.
 func (p *Pusher) Prepare(ctx context.Context, items []queue.PushItem) ([]queue.PushItem, error) {
 	for i := range items {
 		if text := p.Pool.Storable(ctx, items[i].ProducerSub); text != items[i].ProducerSub {
@@ -273,7 +278,7 @@ func (p *Pusher) Prepare(ctx context.Context, items []queue.PushItem) ([]queue.P
 	return items, nil
 }
 
-// Metrics count what pushes refuse.
+// Metrics count refused messages.
 type Metrics struct{ refusedWithoutKey prometheus.Counter }
 
 // NewMetrics registers the metrics with reg.
@@ -284,11 +289,12 @@ func NewMetrics(reg prometheus.Registerer) *Metrics {
 	})}
 }
 
-// CheckKey refuses a call with a message that must be sealed while there is no key. The partitions
-// of the call must be open. The check comes before the flush, so that the call does not split a flush
-// with calls of other clients. QueueAppend fails too, if it gets such a message.
+// CheckKey refuses a call with a message that must be encrypted if the server has no key. The
+// partitions of the call must be open. The check runs before the flush, so that such a call does not
+// split a flush with calls of other clients. QueueAppend would fail for such a message.
 //
-// The option may have changed since the partitions were opened. So the next call reads it again.
+// The option may have changed after the partitions were cached. So CheckKey drops them, and the
+// next call reads the option again.
 func (p *Pusher) CheckKey(call *Call) error {
 	for _, partition := range call.Opened {
 		if refused := p.refuseWithoutKey(partition); refused != nil {
@@ -300,7 +306,8 @@ func (p *Pusher) CheckKey(call *Call) error {
 	return nil
 }
 
-// refuseWithoutKey returns why a message of the partition cannot be stored, or nil.
+// refuseWithoutKey returns an error if messages of the partition must be encrypted and the server
+// has no key.
 func (p *Pusher) refuseWithoutKey(partition *queue.Partition) *queue.Error {
 	if !partition.Sealed || p.Sealer.HasKey() || p.Sealer.AllowsPlaintext() {
 		return nil
@@ -309,8 +316,8 @@ func (p *Pusher) refuseWithoutKey(partition *queue.Partition) *queue.Error {
 		" or encryption.allow_plaintext to store its messages unencrypted", partition.Queue)
 }
 
-// refuseSealed refuses the items that must be sealed while there is no key. All items of their queue
-// are refused, so it does not matter that the quota counts them until its next measurement.
+// refuseSealed refuses items that must be encrypted if the server has no key. The quota counts these
+// items until its next measurement. This is harmless, because all items of their queues are refused.
 func (p *Pusher) refuseSealed(call *Call, results []queue.SequenceResult) {
 	for i := range call.Items {
 		if refused := p.refuseWithoutKey(call.Opened[call.partitionOf[i]]); refused != nil {

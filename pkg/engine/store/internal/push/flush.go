@@ -32,7 +32,7 @@ type ItemRef struct {
 // Result returns the result of the item.
 func (r ItemRef) Result() *queue.PushResult { return &r.call.Results[r.Item] }
 
-// ID returns the id that the item is stored with.
+// ID returns the message id of the item.
 func (r ItemRef) ID() queue.ID { return r.call.IDs[r.Item] }
 
 // Partition returns the partition of the item.
@@ -40,22 +40,23 @@ func (r ItemRef) Partition() *queue.Partition {
 	return r.call.Opened[r.call.partitionOf[r.Item]]
 }
 
-// Flush is what a number of calls store in one transaction.
+// Flush stores the items of several calls in one transaction.
 type Flush struct {
 	calls []*Call
-	// Partitions are the distinct partitions, in id order. sealed are the partitions with sealed
-	// payloads, and bounded the partitions of queues with a maxSize.
+	// Partitions are the distinct partitions, in id order. sealed are the partitions with encrypted
+	// payloads. bounded are the partitions of queues with a maxSize.
 	Partitions, sealed, bounded []int64
-	// epoch is the epoch of the partition ids; zero, which matches no epoch, when the calls disagree.
+	// epoch is the epoch of the partition ids. It is zero, which matches no epoch, if the calls have
+	// different epochs.
 	epoch queue.Epoch
-	// inconsistent: the calls disagree on the options of a partition.
+	// inconsistent is set if two calls have different options of the same partition.
 	inconsistent bool
-	// Stored are the items to store. They are sorted by partition, so that neighbours in the index are
-	// written together, and keep their order within a partition.
+	// Stored are the items to store. They are sorted by partition, so that Postgres writes neighbours
+	// in the index together. Items of one partition keep their order.
 	Stored []ItemRef
-	// repeats maps an item that is not stored to the item that is.
+	// repeats maps an item that is a duplicate within the flush to the item that is stored.
 	repeats map[ItemRef]ItemRef
-	// storedBefore: an earlier try was committed after all.
+	// storedBefore is set if an earlier try was committed and its answer was lost.
 	storedBefore bool
 }
 
@@ -124,25 +125,27 @@ func (f *Flush) collectItems() {
 	}
 }
 
-// flush stores the items of calls in one transaction. When the outcome of an earlier try is unknown,
-// the flush finds out: messages that are stored with our own ids were stored by us.
+// flush stores the items of calls in one transaction. If the outcome of an earlier try is unknown,
+// the flush detects it: messages with the ids of the flush are stored only if the earlier try was
+// committed.
 func (p *Pusher) flush(ctx context.Context, calls []*Call) ([]error, error) {
 	ctx, cancel := p.Pool.Bounded(ctx)
 	defer cancel()
 	f := NewFlush(calls)
 	if f.inconsistent {
-		// Each call will hear from the database whether it is right.
-		return nil, &pgconn.PgError{Code: postgres.PartitionGone, Message: "the queue's encryption or maxSize was switched just now"}
+		// The batch is split, and then each call learns from the database whether its options are
+		// current.
+		return nil, &pgconn.PgError{Code: postgres.PartitionGone, Message: "encryptionEnabled or maxSize of the queue was changed at the same time"}
 	}
 	err := p.store(ctx, f, pipeline.Confirmed(p.Pool.Pool), nil)
 	if postgres.SQLState(err) == postgres.PartitionGone && p.Names.EpochEnded(ctx, f.epoch) {
-		return slices.Repeat([]error{err}, len(calls)), nil // all calls are wrong, so splitting is useless
+		return slices.Repeat([]error{err}, len(calls)), nil // all calls have ids of the old epoch, so splitting is useless
 	}
 	return nil, err
 }
 
-// store stores what f holds in one transaction, wakes, and hands messages over to waiting requests.
-// The transaction first removes the rows taken from the inbox, if there are any.
+// store stores the items of f in one transaction, wakes their partitions, and passes messages to
+// waiting requests. taken are the ids of inbox rows that the transaction deletes first.
 func (p *Pusher) store(ctx context.Context, f *Flush, send pipeline.SendFunc, taken []int64) error {
 	b := &pgx.Batch{}
 	b.Queue("BEGIN")
@@ -177,17 +180,18 @@ func (p *Pusher) store(ctx context.Context, f *Flush, send pipeline.SendFunc, ta
 	handoff.Conclude(ctx, err)
 	p.Waker.Announce(ready)
 	if f.storedBefore {
-		// The earlier try also ran its own wake, and the answer was lost.
-		p.Waker.Resync("a push had been stored by a try without an answer")
+		// The earlier try also ran a wake, whose answer was lost.
+		p.Waker.Resync("an earlier try of a push was stored and its answer was lost")
 	}
 	if committed && !postgres.IsUnconfirmed(err) {
-		return nil // a later failure does not concern the callers
+		return nil // the messages are stored, so a later error is not an error of the callers
 	}
 	return err
 }
 
-// newHandoff returns the wake of f and the claims to make with it. A flush of several partitions
-// makes no claims: a round of the dispatcher looks for all of them with one query.
+// newHandoff returns the wake of f with the claims for waiting requests. A flush of several
+// partitions makes no claims, because a round of the dispatcher probes all these partitions with
+// one query.
 func (p *Pusher) newHandoff(f *Flush) *claim.Handoff {
 	var waiting []queue.Handoff
 	if len(f.Partitions) == 1 {
@@ -197,9 +201,10 @@ func (p *Pusher) newHandoff(f *Flush) *claim.Handoff {
 	return p.Claims.NewHandoff(f.Partitions, waiting)
 }
 
-// ReadStored reads which items were stored before: their ids, by index in Stored.
+// ReadStored reads which items were already stored. It returns their message ids by index in
+// Stored.
 func (f *Flush) ReadStored(results pgx.BatchResults) (map[int]queue.ID, error) {
-	var before map[int]queue.ID // mostly none
+	var before map[int]queue.ID // usually nil
 	var ord int64
 	var id [16]byte
 	err := pipeline.ForEach(results, "inserting messages", []any{&ord, &id}, func() error {
@@ -212,7 +217,7 @@ func (f *Flush) ReadStored(results pgx.BatchResults) (map[int]queue.ID, error) {
 	return before, err
 }
 
-// readDuplicates marks the items that were stored before, and the repeats of this flush.
+// readDuplicates marks the items that were already stored, and the duplicates within the flush.
 func (f *Flush) readDuplicates(results pgx.BatchResults) error {
 	before, err := f.ReadStored(results)
 	if err != nil {
@@ -223,7 +228,7 @@ func (f *Flush) readDuplicates(results pgx.BatchResults) error {
 	}
 	for at, stored := range before {
 		ref := f.Stored[at]
-		// Our own id is there when an earlier try was committed after all.
+		// The database has the id of the flush itself if an earlier try was committed.
 		ref.Result().MessageID, ref.Result().Duplicate = stored, ref.ID() != stored
 		f.storedBefore = f.storedBefore || ref.ID() == stored
 	}
@@ -233,8 +238,8 @@ func (f *Flush) readDuplicates(results pgx.BatchResults) error {
 	return nil
 }
 
-// columns are the parameters of append.sql, by message unless they say by partition. A column that
-// no message uses stays empty, and unnest fills it with NULL.
+// columns are the parameters of append.sql. They have one element per message, or per partition
+// where noted. A column that no message uses stays empty, and unnest fills it with NULL.
 type columns struct {
 	counts                []int64              // by partition
 	visibleUntil          []pgtype.Timestamptz // by partition
@@ -245,12 +250,12 @@ type columns struct {
 	subs                  []pgtype.Text
 	visibleAt             []pgtype.Timestamptz
 	encrypted             []bool
-	// mayExist: a transaction id may be stored already.
+	// mayExist is set if a transaction id may already be stored.
 	mayExist bool
 }
 
 // QueueAppend adds the statement that stores the messages to b, and marks the calls as tried. ReadStored or readDuplicates
-// reads its result. An error means that a payload cannot be sealed; then b is unchanged.
+// reads its result. It fails if a payload cannot be encrypted. Then b is unchanged.
 func (f *Flush) QueueAppend(b *pgx.Batch, sealer *seal.Sealer) error {
 	n := len(f.Stored)
 	c := columns{
@@ -281,7 +286,8 @@ func (f *Flush) QueueAppend(b *pgx.Batch, sealer *seal.Sealer) error {
 	return nil
 }
 
-// setPayload sets the payload of the message at index at of n, sealed where the queue wants it.
+// setPayload sets the payload of the message at index at of n. It encrypts the payload if the queue
+// has encryptionEnabled.
 func (c *columns) setPayload(at, n int, ref ItemRef, sealer *seal.Sealer) error {
 	payload := ref.call.Items[ref.Item].Payload
 	if ref.Partition().Sealed && !sealer.AllowsPlaintext() {

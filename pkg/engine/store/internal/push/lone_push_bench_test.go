@@ -51,9 +51,9 @@ func newPusher(b *testing.B) *Pusher {
 	return p
 }
 
-// BenchmarkLonePush measures what group commit costs a lone caller. Pushes with and without group
-// commit take turns, so that other load of the machine affects both. It reports the medians in
-// milliseconds and their ratio.
+// BenchmarkLonePush measures the cost of group commit for a single caller. Pushes with and without
+// group commit alternate, so that other load of the machine affects both equally. It reports the
+// medians in milliseconds and their ratio.
 func BenchmarkLonePush(b *testing.B) {
 	p := newPusher(b)
 	items := []queue.PushItem{{Queue: "q", Partition: "p", Payload: []byte(`{}`)}}

@@ -14,7 +14,8 @@ import (
 	"github.com/belfry-mq/belfry/pkg/engine/store/internal/quota"
 )
 
-// A push that never left, because the database does not keep up or the server stops, does not count for maxSize.
+// A push that was never sent to the database does not count for maxSize. The database did not keep up, or the
+// server stopped.
 func TestOnlyWhatMayBeStoredCounts(t *testing.T) {
 	for _, c := range []struct {
 		err  error

@@ -12,7 +12,7 @@ import (
 	"github.com/belfry-mq/belfry/pkg/queue"
 )
 
-// Inbox is what a sequencer moves into logs: rows of the inbox, by id, and the messages they hold.
+// Inbox holds rows of the inbox that a sequencer moves: their ids and their messages.
 type Inbox struct {
 	IDs   []int64
 	Items []queue.PushItem
@@ -27,20 +27,21 @@ func (p *Pusher) Sequence(ctx context.Context, conn *pgxpool.Conn, rows Inbox) (
 		if err == nil {
 			return results, nil
 		}
-		// In another epoch the ids of the rows may stand for other rows. The caller looks again.
+		// In another epoch, the ids of the rows may belong to other rows. The caller scans the
+		// inbox again.
 		if attempt < openAttempts && postgres.SQLState(err) == postgres.PartitionGone && !p.Names.EpochEnded(ctx, call.Opened[0].Epoch) {
 			p.Names.Forget(call.Opened)
 			continue
 		}
 		if postgres.ConnectionLost(err) {
-			// The commit may have succeeded without its wake, or without the announcement of it.
+			// The commit may have succeeded, but the wake or its announcement may be missing.
 			p.Pool.ReportBrokenConnection()
 		}
 		return nil, postgres.Wrap(fmt.Errorf("sequencing %d rows: %w", len(rows.IDs), err))
 	}
 }
 
-// sequence is one attempt. It returns the call that it tried to store.
+// sequence makes one attempt of Sequence. It returns the call that it tried to store.
 func (p *Pusher) sequence(ctx context.Context, conn *pgxpool.Conn, rows Inbox) ([]queue.SequenceResult, *Call, error) {
 	results, call := make([]queue.SequenceResult, len(rows.Items)), NewCall(rows.Items)
 	if _, err := p.Open(ctx, call); err != nil {
@@ -88,7 +89,7 @@ func (rows Inbox) only(kept []int) Inbox {
 	return some
 }
 
-// refuse refuses the items that were not admitted: the last ones of each full queue.
+// refuse refuses the items that were not admitted, which are the last items of each full queue.
 func (call *Call) refuse(admission quota.Admission, results []queue.SequenceResult) {
 	left := admission.Granted()
 	for i := range call.Items {
@@ -99,7 +100,7 @@ func (call *Call) refuse(admission quota.Admission, results []queue.SequenceResu
 			results[i].Refused = results[call.First[i]].Refused
 		case left[partition.QueueKey] == 0:
 			results[i].Refused = &queue.Error{Code: queue.CodeQueueFull, Message: fmt.Sprintf(
-				"queue %q was full (maxSize): once consumers have caught up, or with a larger maxSize, try again with belfry.inbox_retry", partition.Queue)}
+				"queue %q was full (maxSize): wait until consumers have caught up, or raise maxSize; then retry with belfry.inbox_retry", partition.Queue)}
 		default:
 			left[partition.QueueKey]--
 		}

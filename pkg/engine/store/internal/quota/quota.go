@@ -1,13 +1,15 @@
 // Package quota admits pushes to queues with a maxSize.
 //
 // No push may write a row that other pushes write (I11 of package store), so the database has no
-// counter. Instead each instance measures the depth of a queue now and then and adds what it pushed
-// since. Therefore several instances together may exceed maxSize by what the other instances stored
-// since the last measurement.
+// counter. Instead, each instance measures the depth of a queue now and then, and adds the messages
+// that it has pushed after the measurement. It does not know the messages that other instances
+// pushed after the measurement. So several instances together may exceed maxSize by that number of
+// messages.
 //
-// A push waits for a measurement only if it does not fit by the last one, or if that is too old.
-// Otherwise the push goes on during the measurement. Queues without a maxSize cost nothing. The package knows
-// no table: the caller supplies the measurement. It is imported by the other packages below pkg/engine/store.
+// A push waits for a new measurement only if it does not fit by the last measurement, or if the last
+// measurement is too old. Otherwise the push continues during the measurement. Queues without a maxSize are
+// never measured. The caller supplies the function that measures. Other packages below pkg/engine/store
+// import this package.
 package quota
 
 import (
@@ -20,35 +22,35 @@ import (
 )
 
 const (
-	// minFresh and maxFresh bound how long a measurement counts. In between it counts twenty times as
-	// long as it took, so that measuring uses a twentieth of one connection at most, unless a queue
-	// is so large that twenty times is longer than maxFresh.
+	// minFresh and maxFresh bound the time that a measurement is valid. Within these bounds it is
+	// valid for twenty times its own duration. So measuring uses at most a twentieth of one
+	// connection, unless a measurement takes longer than maxFresh / 20.
 	minFresh = 5 * time.Millisecond
 	maxFresh = time.Second
-	// mayBeOlder is how much longer a measurement counts for a push that fits by it, while the next one
-	// is made.
+	// mayBeOlder is the additional time that a measurement is valid for a push that fits. The next
+	// measurement runs in this time.
 	mayBeOlder = time.Second
-	// maxUnreadFresh replaces maxFresh while no group reads the whole queue: then hardly anything
-	// makes room, and the measurement examines every partition.
+	// maxUnreadFresh replaces maxFresh while no group reads the whole queue. Such a queue rarely
+	// gets shorter, and its measurement examines every partition.
 	maxUnreadFresh = time.Minute
-	// retryAfter is how long a producer should wait when a queue is full.
+	// retryAfter is the Retry-After of the answer that a queue is full.
 	retryAfter = time.Second
-	// maxQueues bounds the table. A full table is emptied; then this instance may exceed maxSize by
-	// what it has in flight.
+	// maxQueues bounds the table. A full table is cleared. Then this instance may exceed maxSize by
+	// the messages that it is pushing at that moment.
 	maxQueues = 10_000
 )
 
 // Depth is a measurement of a queue.
 type Depth struct {
-	// Limit is the maxSize; 0 means that there is no limit, or no queue.
+	// Limit is the maxSize. It is 0 if the queue has no limit or does not exist.
 	Limit int64
 	// Waiting is the number of messages that wait.
 	Waiting int64
-	// Unread: no group reads the whole queue.
+	// Unread is set if no group reads the whole queue.
 	Unread bool
 }
 
-// DepthFunc measures a queue. It must return within a time of its own, and when ctx ends.
+// DepthFunc measures a queue. It must bound its own time, and return when ctx ends.
 type DepthFunc func(ctx context.Context, queueKey int64) (Depth, error)
 
 // Quotas admits messages to queues. It is safe for concurrent use.
@@ -58,8 +60,8 @@ type Quotas struct {
 	queues map[int64]*state
 	// background counts the measurements that no push waits for.
 	background sync.WaitGroup
-	// closing ends with Close, and with it all measurements. The end of a push does not end a measurement,
-	// because other pushes wait for it.
+	// closing is the context of all measurements. Close ends it. The end of a push does not end a
+	// measurement, because other pushes may wait for the measurement.
 	closing context.Context
 	close   context.CancelFunc
 }
@@ -71,20 +73,20 @@ func New(depth DepthFunc) *Quotas {
 	return q
 }
 
-// Close ends the measurements and waits for them. It must be called after the last push.
+// Close ends the measurements and waits until they have ended. Call it after the last push.
 func (q *Quotas) Close() {
 	q.close()
 	q.background.Wait()
 }
 
-// Demand is how many messages a push brings to a queue with a maxSize.
+// Demand is the number of messages that a push adds to a queue with a maxSize.
 type Demand struct {
 	QueueKey int64
 	Queue    string
 	Messages int64
 }
 
-// Admission is what was admitted. The zero Admission is empty.
+// Admission holds the admitted messages of a push. The zero Admission is empty.
 type Admission struct{ shares []share }
 
 type share struct {
@@ -93,26 +95,27 @@ type share struct {
 	n     int64
 }
 
-// Outcome is what became of admitted messages.
+// Outcome says whether admitted messages were stored.
 type Outcome int
 
 const (
-	// NotStored messages do not count any more.
+	// NotStored means that the messages do not count any more.
 	NotStored Outcome = iota
-	// Stored messages count until the next measurement.
+	// Stored means that the messages count until the next measurement.
 	Stored
-	// Unknown messages may be stored, and count. The queue is measured before a push is refused because of them.
+	// Unknown means that the messages may be stored. They count, but the queue is measured before a push is
+	// refused because of them.
 	Unknown
 )
 
-// Settle ends the admission. It must be called once.
+// Settle ends the admission. Call it once.
 func (a Admission) Settle(outcome Outcome) {
 	for _, s := range a.shares {
 		s.state.settle(s.n, outcome)
 	}
 }
 
-// Granted returns how many messages were admitted, by queue.
+// Granted returns the number of admitted messages by queue.
 func (a Admission) Granted() map[int64]int64 {
 	granted := make(map[int64]int64, len(a.shares))
 	for _, s := range a.shares {
@@ -127,8 +130,8 @@ func (q *Quotas) Admit(ctx context.Context, demands []Demand) (Admission, error)
 	return q.admit(ctx, demands, false)
 }
 
-// AdmitSome admits of each demand as many messages as the queue has room for. Errors: the error of
-// the measurement, and the end of ctx.
+// AdmitSome admits, for each demand, only the messages that fit into the queue. Errors: the error
+// of the measurement, and the end of ctx.
 func (q *Quotas) AdmitSome(ctx context.Context, demands []Demand) (Admission, error) {
 	return q.admit(ctx, demands, true)
 }
@@ -165,7 +168,7 @@ func (q *Quotas) state(key int64) *state {
 	return s
 }
 
-// take admits the messages of d, and measures the queue when the last measurement no longer counts.
+// take admits the messages of d. It measures the queue if the last measurement is no longer valid.
 func (q *Quotas) take(ctx context.Context, s *state, d Demand) error {
 	for {
 		verdict, measuring := s.try(d.Messages)
@@ -174,7 +177,7 @@ func (q *Quotas) take(ctx context.Context, s *state, d Demand) error {
 			return nil
 		case admittedByOld:
 			q.background.Go(func() {
-				// After a failure the next push measures again, and a push that waits for it has the error.
+				// The error is ignored, because the next push measures again.
 				_, _ = q.measure(s, Demand{QueueKey: d.QueueKey, Queue: d.Queue})
 			})
 			return nil
@@ -207,9 +210,10 @@ func (q *Quotas) takeSome(ctx context.Context, s *state, d Demand, err error) (g
 	return d.Messages, err
 }
 
-// measure measures the queue and wakes the callers that wait for it. When the queue has no limit any
-// more, it admits d without a limit, and the measurement does not count for other callers: a limit
-// may be set the next instant, and the push itself verifies what it remembers about the queue.
+// measure measures the queue and wakes the callers that wait for the measurement. If the queue has
+// no limit any more, measure admits d. Such a measurement is not kept for other callers, because a
+// limit may be set at any time. The statement of the push checks again whether the queue has a
+// limit.
 func (q *Quotas) measure(s *state, d Demand) (limited bool, err error) {
 	began := time.Now()
 	depth, err := q.depth(q.closing, d.QueueKey)
@@ -234,40 +238,42 @@ func (q *Quotas) measure(s *state, d Demand) (limited bool, err error) {
 	return depth.Limit > 0, nil
 }
 
-// state is what is known of one queue.
+// state is the last measurement of one queue, with the messages admitted since.
 type state struct {
 	mu sync.Mutex
-	// limit and depth are the result of the last measurement, which counts until freshUntil, and
-	// mayBeOlder after that for pushes that fit.
+	// limit and depth are the result of the last measurement. It is valid until freshUntil, and for
+	// pushes that fit until mayBeOlder after freshUntil.
 	limit, depth int64
 	freshUntil   time.Time
-	// inFlight are the messages that were admitted and not settled, and stored the messages that were
-	// stored since the last measurement began. A message in flight when the measurement begins may be
-	// counted in depth and later in stored too: the sum may be too high, never too low.
+	// inFlight is the number of admitted messages without an outcome. stored is the number of
+	// messages stored since the last measurement began. A message that is in flight when the
+	// measurement begins may count in depth and later in stored. So the sum may be too high, but
+	// never too low.
 	inFlight, stored int64
-	// uncertain: some of the messages in stored may not be stored.
+	// uncertain is set if some messages counted in stored may not be stored.
 	uncertain bool
-	// measuring is closed at the end of the running measurement; nil: none is running.
+	// measuring is closed at the end of the running measurement. It is nil if no measurement runs.
 	measuring chan struct{}
 }
 
-// verdict is what becomes of a push.
+// verdict is the result of try.
 type verdict int
 
 const (
 	admitted verdict = iota
-	// admittedByOld: admitted, and the caller must measure the queue for later pushes.
+	// admittedByOld means that the messages are admitted, and that the caller must measure the
+	// queue for later pushes.
 	admittedByOld
-	// refused: the queue is full.
+	// refused means that the queue is full.
 	refused
-	// mustMeasure: the caller must measure the queue and try again.
+	// mustMeasure means that the caller must measure the queue and try again.
 	mustMeasure
-	// mustWait: another caller measures the queue.
+	// mustWait means that another caller measures the queue.
 	mustWait
 )
 
-// try admits n messages if they fit by the last measurement and it counts. measuring is closed at the
-// end of the running measurement.
+// try admits n messages if the last measurement is valid and they fit. With mustWait, measuring is
+// closed at the end of the running measurement.
 func (s *state) try(n int64) (v verdict, measuring chan struct{}) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -293,7 +299,7 @@ func (s *state) try(n int64) (v verdict, measuring chan struct{}) {
 	return mustMeasure, nil
 }
 
-// waiting returns how many messages wait in the queue.
+// waiting returns the number of messages that wait in the queue, by the last measurement.
 func (s *state) waiting() int64 { return s.depth + s.inFlight + s.stored }
 
 func (s *state) settle(n int64, outcome Outcome) {
@@ -306,20 +312,20 @@ func (s *state) settle(n int64, outcome Outcome) {
 	s.uncertain = s.uncertain || outcome == Unknown
 }
 
-// room returns for how many messages the queue seems to have room.
+// room returns the number of messages that still fit into the queue, by the last measurement.
 func (s *state) room() int64 {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return max(0, s.limit-s.waiting())
 }
 
-// full returns the refusal of d.
+// full returns the error that refuses d.
 func (s *state) full(d Demand) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	advice := "send it again once consumers have caught up, or raise maxSize"
 	if d.Messages > s.limit {
-		advice = "send fewer items a call, or raise maxSize"
+		advice = "send fewer items per call, or raise maxSize"
 	}
 	return &queue.Error{
 		Code: queue.CodeQueueFull, RetryAfter: retryAfter,

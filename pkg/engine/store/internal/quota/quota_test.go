@@ -51,7 +51,7 @@ func TestAdmissionsCountUntilTheNextMeasurement(t *testing.T) {
 
 		first.Settle(NotStored)
 		_, err = q.Admit(t.Context(), demand(2))
-		require.NoError(t, err, "a refused push leaves its room to others")
+		require.NoError(t, err, "a refused push uses no space in the queue")
 		time.Sleep(maxFresh)
 		m.depth = 0
 		_, err = q.Admit(t.Context(), demand(2))
@@ -73,17 +73,17 @@ func TestAnUnknownOutcomeIsMeasuredBeforeARefusal(t *testing.T) {
 		}
 		require.NoError(t, admit(4, Unknown))
 		require.NoError(t, admit(1, Stored))
-		require.Equal(t, 1, m.calls, "they fit")
+		require.Equal(t, 1, m.calls, "the messages fit")
 		m.depth = 1
-		require.NoError(t, admit(4, Stored), "nothing of the first push was stored")
+		require.NoError(t, admit(4, Stored), "no message of the first push was stored")
 		require.Equal(t, 2, m.calls)
 		require.Equal(t, queue.CodeQueueFull, queue.CodeOf(admit(1, Stored)))
-		require.Equal(t, 2, m.calls, "all are sure now")
+		require.Equal(t, 2, m.calls, "the outcomes of all pushes are known now")
 	})
 }
 
-// A push that fits does not wait for a measurement, unless the last one is much too old. What was
-// stored before the measurement began counts until its end.
+// A push that fits waits for a new measurement only if the last measurement is older than
+// mayBeOlder allows. Messages that were stored before the measurement began count until its end.
 func TestAPushThatFitsDoesNotWaitForTheMeasurement(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -97,7 +97,7 @@ func TestAPushThatFitsDoesNotWaitForTheMeasurement(t *testing.T) {
 		}
 		took, err := admit(4)
 		require.NoError(t, err)
-		require.Equal(t, m.took, took, "nothing is known yet")
+		require.Equal(t, m.took, took, "there is no measurement yet")
 		m.depth = 6
 		time.Sleep(maxFresh)
 		for range 2 {
@@ -114,7 +114,7 @@ func TestAPushThatFitsDoesNotWaitForTheMeasurement(t *testing.T) {
 		time.Sleep(maxFresh + mayBeOlder)
 		took, err = admit(1)
 		require.NoError(t, err)
-		require.Equal(t, m.took, took, "the measurement is too old")
+		require.Equal(t, m.took, took, "the last measurement is too old")
 	})
 }
 
@@ -131,7 +131,8 @@ func TestAFailedMeasurementAdmitsNothing(t *testing.T) {
 	})
 }
 
-// The measurement of a queue with many partitions that no group reads uses a twentieth of a connection.
+// A queue with many partitions that no group reads is measured rarely: the measurements use a twentieth
+// of a connection.
 func TestAnUnreadQueueIsMeasuredSeldom(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -147,7 +148,7 @@ func TestAnUnreadQueueIsMeasuredSeldom(t *testing.T) {
 	})
 }
 
-// A measurement that hangs, and for which no push waits, does not delay the stop.
+// A measurement that hangs does not delay Close if no push waits for it.
 func TestCloseEndsMeasurements(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {

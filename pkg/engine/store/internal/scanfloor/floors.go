@@ -1,24 +1,26 @@
-// Package scanfloor remembers, for each consumer group, below which instants a scan of the index
-// (group_id, ready_at) finds nothing, so that scans stay short.
+// Package scanfloor keeps the scan floors of each consumer group. A scan floor is a time: a scan of
+// the index (group_id, ready_at) finds no cursor below it. Scans begin at the floor, so they stay
+// short.
 //
-// Why it exists. While a session of the database holds a snapshot, Postgres keeps the index entries
-// of cursors that were due and are done. They lie at the low end of the index, where each scan
-// begins. The entries of leases that ended early lie where a scan for the next due instant begins.
-// So each group has two floors: no cursor is due before the first, and no cursor becomes due
-// between now and the second. A scan begins at the floors, and its result moves them.
+// Why it exists. While a session of the database holds a snapshot, Postgres keeps old index entries
+// of cursors that were due earlier. These entries are at the low end of the index, where each scan
+// begins. The entries of leases that ended early are where a scan for the next due cursor begins.
+// So each group has two floors. No cursor is due before the first floor. No cursor becomes due
+// between now and the second floor. A scan begins at the floors, and its result moves the floors.
 //
-// Why a floor hides nothing.
+// Why a floor hides no due cursor.
 //
-//  1. Suppose a scan does not see a cursor that lies below the floor the scan leaves. Then the cursor
-//     was committed after the scan began, and more than Margin after the statement that made it
-//     ready, because ready_at is the instant of that statement.
-//  2. This instance and its peers announce each cursor they make ready. The announcement carries
-//     ready_at and lowers the floor to it. An announcement without an instant lowers the floor by
-//     unknownInstantMargin.
-//  3. An announcement may be missing: its instance died before it, or it is still on its way. Each
-//     group makes a scan without floors every fullScanInterval, and after each resync.
+//  1. Suppose a scan moves a floor above a cursor that the scan did not see. Then the cursor was
+//     committed after the scan began. The commit was more than Margin after the statement that made
+//     the cursor ready, because ready_at is the time of that statement.
+//  2. This instance and the other instances announce each cursor that they make ready. The
+//     announcement contains ready_at and lowers the floor to this time. An announcement without a
+//     time lowers the floor to unknownInstantMargin before now.
+//  3. An announcement may be missing, because its instance died before it, or late. So each group
+//     makes a scan without floors every fullScanInterval, and after each resync.
 //
-// The package is in memory and knows no table. It is imported by the other packages below pkg/engine/store.
+// The package keeps the floors in memory and runs no SQL. Other packages below pkg/engine/store import this
+// package.
 package scanfloor
 
 import (
@@ -31,22 +33,24 @@ import (
 )
 
 const (
-	// Margin is how much longer than its statement a commit may take without being hidden by a floor.
+	// Margin is the time between the statement that makes a cursor ready and its commit up to which
+	// no floor hides the cursor.
 	Margin = 20 * time.Millisecond
-	// unknownInstantMargin is how far an announcement without an instant lowers a floor.
+	// unknownInstantMargin is how far before now an announcement without a time lowers a floor.
 	unknownInstantMargin = 2 * time.Second
 	// fullScanInterval is the time between two scans of a group without floors.
 	fullScanInterval = time.Minute
-	// claimsPerMove is how many claims use a floor before one of them moves it. Each claim leaves a
-	// few index entries that the next claims walk over.
+	// claimsPerMove is the number of claims after which a claim moves a floor. Each claim leaves a
+	// few index entries that the next claims must skip.
 	claimsPerMove = 8
-	// maxGroups bounds the table. A full table is emptied: the next scan of each group has no floors.
+	// maxGroups bounds the table. A full table is cleared. Then the next scan of each group uses no
+	// floors.
 	maxGroups = 100_000
-	// clockTolerance bounds the error of our idea of the database's clock: an instant further ahead
-	// is in the future.
+	// clockTolerance bounds the error of floor.clock. A time more than clockTolerance after
+	// floor.clock is in the future.
 	clockTolerance = time.Second
-	// keepResets is how long a reset is kept. A floor that no scan has moved for so long counts as
-	// none.
+	// keepResets is how long a reset is kept. A floor that no scan has moved for keepResets is not
+	// used.
 	keepResets = 2 * fullScanInterval
 	maxResets  = 256
 )
@@ -57,35 +61,36 @@ type Floors struct {
 	groups map[int64]*floor
 }
 
-// floor is the state of one group. Instants are by the database's clock unless a field says otherwise.
-// Zero means unknown.
+// floor is the state of one group. Times are by the clock of the database unless a field says that
+// they are local. Zero means unknown.
 type floor struct {
 	due, next time.Time
-	// databaseNow is the database's clock at the local instant learnedAt.
+	// databaseNow is the clock of the database at the local time learnedAt.
 	databaseNow, learnedAt time.Time
-	// began is the local instant at which the scan that moved the floor last began.
+	// began is the local time at which the last scan that moved the floor began.
 	began time.Time
-	// fullScanAt is the local instant after which the next scan uses no floors.
+	// fullScanAt is the local time after which the next scan uses no floors.
 	fullScanAt time.Time
 	claims     int
-	// resets are the instants that became due since began. nextReset is the local instant of the
-	// last event that lowered next.
+	// resets are the times to which announcements after began lower due. nextReset is the local
+	// time of the last event that lowered next.
 	resets    floorResets
 	nextReset time.Time
 }
 
-// Scan says where a scan begins. An invalid timestamp means: at the beginning of the index.
+// Scan says where a scan begins. An invalid timestamp means the beginning of the index.
 type Scan struct {
 	Due, Next pgtype.Timestamptz
-	// Move: this scan must report what it saw, to move the floors.
+	// Move is set if the caller must pass the result of the scan to Learn.
 	Move bool
 
 	began time.Time // local
 	floor *floor
 }
 
-// Observation is what a scan saw, by the database's clock: no cursor is due before Due, and none
-// becomes due between Now and Next. A zero Next means that the scan did not look ahead.
+// Observation is the result of a scan, by the clock of the database. No cursor is due before Due,
+// and no cursor becomes due between Now and Next. Next is zero if the scan did not search for the
+// next due cursor.
 type Observation struct{ Now, Due, Next time.Time }
 
 // New returns Floors without any group.
@@ -129,8 +134,8 @@ func timestamp(at time.Time) pgtype.Timestamptz {
 	return pgtype.Timestamptz{Time: at, Valid: !at.IsZero()}
 }
 
-// Learn moves the floors of group to what scan saw. If a scan that began later has already moved
-// them, only the result of a scan without floors counts.
+// Learn moves the floors of group to the result of scan. If a scan that began later has already
+// moved the floors, Learn only lowers the first floor, and only after a scan without floors.
 func (f *Floors) Learn(group int64, scan Scan, saw Observation) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -162,11 +167,12 @@ func earlier(a, b time.Time) time.Time {
 	return b
 }
 
-// clock returns the database's clock at a local instant, or a little less. It is meaningless before
-// the first Learn.
+// clock returns the clock of the database at a local time, or slightly less. Its result is only
+// valid after the first Learn.
 func (g *floor) clock(at time.Time) time.Time { return g.databaseNow.Add(at.Sub(g.learnedAt)) }
 
-// Ready lowers the floors to what this instance or a peer made ready, now or in the future.
+// Ready lowers the floors to the times of cursors that an instance made ready, now or in the
+// future.
 func (f *Floors) Ready(ready ...queue.Ready) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -187,8 +193,9 @@ func (f *Floors) Ready(ready ...queue.Ready) {
 	}
 }
 
-// Leased lowers the floors to the end of a lease that this instance took. A concurrent scan misses
-// no lease: its Next is not later than the end of a lease taken at its instant.
+// Leased lowers the second floor to the end of a lease that this instance took. A concurrent scan
+// cannot raise the floor above this end, because its Next is not later than the end of a lease that
+// begins with the scan.
 func (f *Floors) Leased(group int64, until time.Time) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -208,7 +215,7 @@ func (f *Floors) Lowest(group int64) pgtype.Timestamptz {
 	return g.start(time.Now())
 }
 
-// Forget drops the floors of group, so that its next scan has none.
+// Forget drops the floors of group, so that the next scan of the group uses no floors.
 func (f *Floors) Forget(group int64) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -222,16 +229,16 @@ func (f *Floors) ForgetAll() {
 	clear(f.groups)
 }
 
-// floorReset is an instant down to which floors must go. The event was noticed at a local instant.
+// floorReset is a time to which the first floor must be lowered. noticed is the local time of the
+// event.
 type floorReset struct{ noticed, instant time.Time }
 
-// floorResets are the resets that may still count, in the order in which they were noticed. A later
-// reset with a lower instant replaces the resets before it, so instants ascend as well: the first
-// reset is the lowest.
+// floorResets are the valid resets, in the order in which they were noticed. A new reset replaces
+// earlier resets with a higher instant. So instants ascend too, and the first reset is the lowest.
 type floorResets []floorReset
 
-// add adds a reset. Beyond maxResets it merges the two oldest into one with the lower instant and
-// the later time.
+// add adds a reset. Beyond maxResets it merges the two oldest resets into one with the lower
+// instant and the later noticed.
 func (l *floorResets) add(noticed, instant time.Time) {
 	l.dropBefore(noticed.Add(-keepResets))
 	kept := *l
@@ -246,7 +253,7 @@ func (l *floorResets) add(noticed, instant time.Time) {
 	*l = kept
 }
 
-// dropBefore removes the resets that were noticed before a local instant.
+// dropBefore removes the resets that were noticed before a local time.
 func (l *floorResets) dropBefore(instant time.Time) {
 	for len(*l) > 0 && (*l)[0].noticed.Before(instant) {
 		*l = (*l)[1:]

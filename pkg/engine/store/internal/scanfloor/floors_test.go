@@ -14,7 +14,7 @@ import (
 // group is the group whose floors the tests move.
 const group = 7
 
-// scanned makes a scan that finds nothing due and the next due instant in an hour.
+// scanned makes a scan that finds no due cursor, and a cursor that becomes due in one hour.
 func scanned(f *Floors) (now time.Time) {
 	now = time.Now()
 	f.Learn(group, f.Begin(group), Observation{Now: now, Due: now, Next: now.Add(time.Hour)})
@@ -57,7 +57,7 @@ func TestAScanBeginsWhereTheLastScanEnded(t *testing.T) {
 	})
 }
 
-// An event lowers a floor also when it comes in the middle of a scan that did not see it.
+// An event lowers a floor even if it arrives during a scan that did not see the cursor.
 func TestEventsLowerTheFloors(t *testing.T) {
 	at := func(in time.Duration) queue.Ready {
 		return queue.Ready{Group: group, Partition: 1, In: in, At: time.Now().Add(in)}
@@ -141,7 +141,8 @@ func TestTheFloorOfABacklogIsItsOldestCursor(t *testing.T) {
 	})
 }
 
-// Resets are dropped after keepResets, so a floor that no scan has moved since is dropped too.
+// Resets are dropped after keepResets. So a floor that no scan has moved for keepResets is not
+// used.
 func TestAFloorThatNoScanMovedExpires(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f := New()
@@ -152,7 +153,7 @@ func TestAFloorThatNoScanMovedExpires(t *testing.T) {
 	})
 }
 
-// Scans overlap: the scan that ends last may not be the scan that began last.
+// Scans may overlap. The scan that ends last is not always the scan that began last.
 func TestALaterScanWins(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f := New()
@@ -164,7 +165,7 @@ func TestALaterScanWins(t *testing.T) {
 		f.Learn(group, partial, Observation{Now: now, Due: now.Add(-time.Hour)})
 		require.Equal(t, now.Add(-Margin), f.Begin(group).Due.Time)
 		f.Learn(group, whole, Observation{Now: now, Due: now.Add(-time.Hour)})
-		require.Equal(t, now.Add(-time.Hour), f.Begin(group).Due.Time, "a scan without floors saw more")
+		require.Equal(t, now.Add(-time.Hour), f.Begin(group).Due.Time, "a scan without floors lowers the floor")
 	})
 }
 

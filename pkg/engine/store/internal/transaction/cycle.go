@@ -22,21 +22,22 @@ var (
 	sqlStreamRedrives = sql.Query("engine/store/stream_redrives")
 )
 
-// cycleStripes is how many rows of belfry.stream_cycle the cycles share. Cycles that share one only wait
-// for each other.
+// cycleStripes is the number of rows of belfry.stream_cycle. Cycles that use the same row run one after
+// the other.
 const cycleStripes = 1024
 
 // errPartitionNotFound is the refusal of a cycle in a partition that does not exist.
 const errPartitionNotFound = "Partition not found"
 
-// errStale is the refusal of a cycle that emits a window which another cycle has emitted.
+// errStale is the refusal of a cycle that emits a window after another cycle has emitted it.
 const errStale = "A key to delete does not exist: another cycle has emitted it; read the state again"
 
 // cycle is a cycle of a stream in a call.
 type cycle struct {
 	*queue.Cycle
-	partition *queue.Partition // nil: it does not exist
-	// deletes is how many keys the latest try deletes, and deleted how many of them it found.
+	partition *queue.Partition // nil if the partition does not exist
+	// deletes is the number of keys that the last try deletes. deleted is the number of these keys
+	// that existed.
 	deletes, deleted int64
 }
 
@@ -75,8 +76,8 @@ func (c *cycle) partitions() []*queue.Partition {
 	return []*queue.Partition{c.partition}
 }
 
-// queueLock adds the locks of the cycle to b. They come before the locks of partitions, so a cycle that
-// waits for another one holds nothing. readLock reads the result.
+// queueLock adds the locks of the cycle to b. The cycle takes them before the locks of partitions, so a
+// cycle that waits for another cycle holds no other lock. readLock reads the result.
 func (c *cycle) queueLock(b *pgx.Batch) {
 	if c == nil {
 		return
@@ -87,7 +88,7 @@ func (c *cycle) queueLock(b *pgx.Batch) {
 	b.Queue(sqlStreamLock, [16]byte(c.Query), int32(h.Sum32()%cycleStripes))
 }
 
-// readLock reads the result of queueLock. Without the query, t is refused.
+// readLock reads the result of queueLock. If the query does not exist, t is refused.
 func (t *call) readLock(results pgx.BatchResults) error {
 	if t.cycle == nil {
 		return nil
@@ -109,7 +110,7 @@ func (c *cycle) queueChanges(b *pgx.Batch) {
 	if c == nil || len(c.Changes) == 0 {
 		return
 	}
-	last := make(map[string]int, len(c.Changes)) // of several changes of a key, the last one holds
+	last := make(map[string]int, len(c.Changes)) // the last change of a key replaces earlier changes
 	for i := range c.Changes {
 		last[c.Changes[i].Key] = i
 	}
@@ -132,8 +133,8 @@ func (c *cycle) queueChanges(b *pgx.Batch) {
 	b.Queue(sqlStreamChange, [16]byte(c.Query), c.partition.Key, [16]byte(c.partition.ID), keys, values, ends, deleted)
 }
 
-// readChanges reads the result of queueChanges. If the partition is gone, or is being deleted, the error
-// has the code PartitionGone.
+// readChanges reads the result of queueChanges. If the partition does not exist any more, or is being
+// deleted, the error has the SQLSTATE PartitionGone.
 func (t *call) readChanges(results pgx.BatchResults) error {
 	if t.cycle == nil || len(t.cycle.Changes) == 0 {
 		return nil
@@ -149,15 +150,15 @@ func (t *call) readChanges(results pgx.BatchResults) error {
 	return err
 }
 
-// stale reports whether the client has read a state that another cycle has changed since. The cycle deletes a
-// key that does not exist, and pushes. So another cycle has emitted the window.
+// stale reports whether another cycle has changed the state after the client read it. Then this cycle pushes
+// and deletes a key that does not exist any more, because another cycle has emitted the window.
 func (t *call) stale() bool {
 	return t.cycle != nil && len(t.push.Items) > 0 && t.cycle.deleted < t.cycle.deletes
 }
 
-// queueRedrives adds the look-up of the redriven messages before the acknowledged one, if the message
-// itself has to be looked up. A lease of redriven messages delivers nothing else. readRedrives reads the
-// result.
+// queueRedrives adds the look-up of redriven messages that the lease delivered before the acknowledged
+// message. It is needed only if the acknowledged message has to be looked up. A lease delivers either
+// redriven messages or messages of the log. readRedrives reads the result.
 func (f *flush) queueRedrives(b *pgx.Batch) {
 	if f.t.cycle == nil {
 		return
@@ -171,8 +172,8 @@ func (f *flush) queueRedrives(b *pgx.Batch) {
 	}
 }
 
-// readRedrives acknowledges the messages that queueRedrives found: the ack of a cycle is for all messages
-// up to its own.
+// readRedrives acknowledges the messages that queueRedrives found, because the ack of a cycle completes
+// all messages up to its own message.
 func (f *flush) readRedrives(results pgx.BatchResults) error {
 	for _, i := range f.redrivesOf {
 		var seq int64
@@ -187,8 +188,9 @@ func (f *flush) readRedrives(results pgx.BatchResults) error {
 	return nil
 }
 
-// completeAcks adds what the ack of a cycle does besides: it moves the cursor over the messages before a
-// dead one, and it ends the lease, if this is wanted.
+// completeAcks adds further acks to the ack of a cycle. If the cycle makes a message a dead letter, an
+// ack completes the messages before it. Another ack ends the lease, if the cycle asks for that or makes
+// a dead letter.
 func (f *flush) completeAcks() {
 	c := f.t.cycle
 	if c == nil {
@@ -208,7 +210,7 @@ func (f *flush) completeAcks() {
 	}
 }
 
-// addAck adds an ack of another message, for the cursor and under the lease of ack i of the client.
+// addAck adds an ack of another message, with the cursor and the lease of ack i of the client.
 func (f *flush) addAck(i int, seq int64, status queue.AckStatus) {
 	f.call.Add(i, seq, status)
 	f.ackAt = append(f.ackAt, f.t.ackAt[i])

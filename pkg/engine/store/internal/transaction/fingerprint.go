@@ -10,8 +10,8 @@ import (
 
 // setFingerprints replaces the random bits of message ids by a hash of the transaction, for the
 // messages whose transaction id came from the client. The ids stay UUIDs of version 7. When the same
-// transaction is sent again, its messages are found stored, and the hash proves that this very
-// transaction stored them: only the same operations have the same hash.
+// transaction is sent again, the statement finds its messages stored. The hash proves that this
+// transaction stored them, because only the same operations have the same hash.
 func setFingerprints(call *push.Call, tx *queue.Transaction) {
 	if !call.Named {
 		return
@@ -27,8 +27,9 @@ func setFingerprints(call *push.Call, tx *queue.Transaction) {
 	}
 }
 
-// nameItems gives transaction ids to the items without, for a cycle with an ack under a lease. Such a
-// cycle is applied once. So its pushes have the same ids when it is sent again, and are recognized.
+// nameItems creates transaction ids for items that have none, in a cycle with an ack under a lease.
+// The ids are hashes of the cycle, so a repetition of the cycle has the same ids. Then the statement
+// finds the messages of the first attempt.
 func nameItems(items []queue.PushItem, tx *queue.Transaction) {
 	whole := hash(tx)
 	for i := range items {
@@ -41,7 +42,7 @@ func nameItems(items []queue.PushItem, tx *queue.Transaction) {
 	}
 }
 
-// sameFingerprint says whether two message ids hold the same hash.
+// sameFingerprint reports whether two message ids contain the same hash.
 func sameFingerprint(a, b queue.ID) bool { return [8]byte(a[8:]) == [8]byte(b[8:]) }
 
 // hash returns a hash of the operations. It is the same on every instance.

@@ -19,29 +19,30 @@ import (
 	"github.com/belfry-mq/belfry/pkg/queue"
 )
 
-// flush is one try to commit a transaction, in two round trips: the first one appends the messages and
-// applies the acks, the second one commits and wakes. A refused transaction is rolled back instead. The
-// look-up of acknowledged messages takes a round trip between the append and the acks.
+// flush is one attempt to commit a transaction, in two round trips. The first round trip appends the
+// messages and applies the acks. The second commits and wakes, or rolls back a refused transaction. If
+// acknowledged messages must be looked up, the append and the acks take one round trip each.
 type flush struct {
 	t    *call
 	push *push.Flush
 	acks *ack.Flush
-	// call holds the acks. A message of this transaction may get another seq than in an earlier try.
+	// call is a copy of the acks for this attempt, because a message of this transaction may get
+	// another seq in each attempt.
 	call *ack.Call
-	// before are the ids of the messages that were stored before, by index in push.Stored.
+	// before has the ids of messages that were already stored, by index in push.Stored.
 	before map[int]queue.ID
-	// ackAt are the operations that the acks of call belong to. A cycle adds acks of its own. redrivesOf are
+	// ackAt has the index of the operation of each ack of call. A cycle adds further acks. redrivesOf are
 	// the acks whose redriven messages queueRedrives looks up.
 	ackAt, redrivesOf []int
 }
 
-// flush commits one transaction. When the outcome of an earlier try is unknown and it pushed
-// anything, this try finds out: messages that are stored with our own ids were stored by us, and so
-// was everything else.
+// flush commits one transaction. If the outcome of an earlier attempt with pushes is unknown, this
+// attempt detects it: if the messages of the transaction are stored with its own ids, the whole
+// transaction was committed.
 //
 // While the transaction waits for a contended cursor it blocks the pushes to the partitions that it
-// has locked. So it gives way after ack.LockPatience with a ContendedError. Transact then waits for
-// the cursor without holding anything, and tries again.
+// has locked. So it rolls back after ack.LockPatience with a ContendedError. Transact then waits
+// for the cursor without holding a lock, and tries again.
 func (r *Runner) flush(ctx context.Context, calls []*call) ([]error, error) {
 	ctx, cancel := r.Pool.Bounded(ctx)
 	defer cancel()
@@ -59,14 +60,14 @@ func (r *Runner) flush(ctx context.Context, calls []*call) ([]error, error) {
 		return []error{contended}, nil
 	}
 	if err == nil && t.appliedBefore {
-		// The try that committed may have ended before its wake, or before its announcement.
+		// The attempt that committed may have ended before its wake, or before its announcement.
 		r.Waker.Wake(ctx, f.touched())
-		r.Waker.Resync("a transaction had been applied by a try without an answer")
+		r.Waker.Resync("an earlier attempt of a transaction was committed and its answer was lost")
 	}
 	return nil, err
 }
 
-// run runs f on a connection. contended is set when another session holds a cursor of it.
+// run runs f on a connection. contended is set if another session holds a cursor of f.
 func (r *Runner) run(ctx context.Context, f *flush) (contended *ack.ContendedError, err error) {
 	conn, err := r.Pool.Acquire(ctx)
 	if err != nil {
@@ -105,13 +106,13 @@ func (f *flush) run(ctx context.Context, r *Runner, conn *pgxpool.Conn) error {
 	}
 	err := f.commit(ctx, r, conn)
 	if len(f.push.Stored) == 0 {
-		return groupcommit.CommitError(err) // without messages no try can find out the outcome
+		return groupcommit.CommitError(err) // without messages no attempt can detect the outcome
 	}
 	return err
 }
 
-// confirm ends the transaction, which found messages that others have stored, and waits until what it saw is as safe as
-// a commit of its own: the caller takes the answer for that.
+// confirm rolls back the transaction, which found messages that an earlier transaction has stored. It waits until no
+// failover can undo the earlier transaction, because the answer to the caller depends on it.
 func confirm(ctx context.Context, conn *pgxpool.Conn) error {
 	pipeline.Rollback(ctx, conn)
 	if err := postgres.Confirm(ctx, conn.Conn()); err != nil {
@@ -120,8 +121,8 @@ func confirm(ctx context.Context, conn *pgxpool.Conn) error {
 	return nil
 }
 
-// apply locks partitions and then cursors, appends the messages and applies the acks. A cycle takes its own
-// locks first, and changes the state between the messages and the acks.
+// apply locks partitions and then cursors, appends the messages and applies the acks. A cycle first takes
+// its own locks (queueLock). It changes the state after the append and before the acks.
 func (f *flush) apply(ctx context.Context, r *Runner, conn *pgxpool.Conn) error {
 	b := &pgx.Batch{}
 	b.Queue("BEGIN")
@@ -183,8 +184,8 @@ func (f *flush) readAppended(results pgx.BatchResults, pushes bool) (err error) 
 	return f.t.readChanges(results)
 }
 
-// hideLaterPushes makes a message unknown to an ack that comes before its push, as if the operations
-// were done one after the other.
+// hideLaterPushes makes an ack miss a message that a later operation of the transaction pushes, as
+// if the operations ran one after the other.
 func (f *flush) hideLaterPushes() {
 	type messageKey struct {
 		partition     int64
@@ -203,8 +204,9 @@ func (f *flush) hideLaterPushes() {
 	}
 }
 
-// findAppliedBefore sees whether this very transaction was committed before: then one of its
-// messages is stored. The acks keep the results of the try that judged them first.
+// findAppliedBefore sets appliedBefore if this transaction was already committed. Then one of its
+// messages is stored with its fingerprint. The acks keep the results of the attempt that judged
+// them first. If this process has no such results, all acks count as successful.
 func (f *flush) findAppliedBefore() {
 	t := f.t
 	for at, ref := range f.push.Stored {
@@ -243,7 +245,7 @@ func (f *flush) repeatResults() {
 	}
 }
 
-// judge refuses the operations that could not be applied. Nothing is committed yet.
+// judge refuses the operations that could not be applied. It runs before the commit.
 func (f *flush) judge() {
 	t := f.t
 	if t.cycle == nil {
@@ -268,8 +270,8 @@ func (f *flush) judge() {
 	}
 }
 
-// uncovered says, by ack, whether it had to be under a required lease and was not. A required lease
-// that was not live refuses the whole transaction.
+// uncovered returns true for each ack that needs a required lease but is not covered by one. If a
+// required lease was not live, the whole transaction is refused.
 func (f *flush) uncovered() []bool {
 	acks := f.call
 	out := make([]bool, len(acks.Items))
@@ -287,14 +289,14 @@ func (f *flush) uncovered() []bool {
 	return out
 }
 
-// commit commits. The wake follows in the same round trip.
+// commit commits, and wakes in the same round trip.
 func (f *flush) commit(ctx context.Context, r *Runner, conn *pgxpool.Conn) error {
 	touched := f.touched()
 	b := &pgx.Batch{}
 	steps := []string{"committing a transaction"}
 	if f.t.auditRow != nil {
 		b.Queue(f.t.auditRow.statement, f.t.auditRow.args...)
-		steps = []string{"writing the audit", "committing a transaction"}
+		steps = []string{"writing the audit row", "committing a transaction"}
 	}
 	b.Queue("COMMIT")
 	wake.Queue(b, touched)
@@ -310,12 +312,12 @@ func (f *flush) commit(ctx context.Context, r *Runner, conn *pgxpool.Conn) error
 	})
 	if committed {
 		r.Waker.Announce(ready)
-		return postgres.Confirmed(conn.Conn()) // a later failure does not concern the caller
+		return postgres.Confirmed(conn.Conn()) // the transaction is committed, so a later error is not an error of the caller
 	}
 	return err
 }
 
-// touched returns the partitions in which something may have become poppable.
+// touched returns the partitions that may have become ready.
 func (f *flush) touched() []int64 {
 	all := slices.Concat(f.push.Partitions, f.acks.Partitions)
 	slices.Sort(all)

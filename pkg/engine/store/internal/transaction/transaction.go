@@ -1,10 +1,10 @@
-// Package transaction applies pushes and acks together or not at all, in a database transaction of
-// their own.
+// Package transaction applies pushes and acks together or not at all, each transaction in a
+// separate database transaction.
 //
-// It uses the parts of internal/push and internal/ack: the same statements, locks and rules. A
-// transaction commits alone, because a refused one is rolled back. Between its two round trips it holds
-// its partitions, so everything that can be refused without a lock is refused before. It is imported by
-// pkg/engine/store.
+// It uses the statements, locks and rules of internal/push and internal/ack. Transactions share no
+// commit, because a refused transaction is rolled back. A transaction locks its partitions during two
+// round trips. So precheck refuses invalid operations before the first lock. pkg/engine/store imports
+// this package.
 package transaction
 
 import (
@@ -25,10 +25,11 @@ import (
 	"github.com/belfry-mq/belfry/pkg/queue"
 )
 
-// openAttempts is how often partitions are looked up that were deleted since they were remembered.
+// openAttempts is the maximum number of times that a transaction looks up partitions again because
+// they were deleted.
 const openAttempts = 3
 
-// Why a transaction, or one of its operations, is not applied. Clients see these texts.
+// The reasons why a transaction, or one of its operations, is not applied. Clients see these texts.
 const (
 	errUnknownStatus = "Unknown status: use completed, success, failed, retry or dlq"
 	errNotCovered    = "Invalid or expired lease: none of requiredLeases is the group's live lease on this partition"
@@ -36,7 +37,7 @@ const (
 	ackFailed        = "ACK operation failed: "
 )
 
-// Deps are what a Runner works with.
+// Deps are the dependencies of a Runner.
 type Deps struct {
 	Pool   *postgres.Pool
 	Names  *names.Directory
@@ -52,9 +53,9 @@ type Runner struct {
 	flushes *batch.Manager[*call]
 }
 
-// New returns a Runner. Each transaction has a flush of its own, because a refused transaction is
-// rolled back. The manager only orders them: transactions that share a partition do not hold
-// connections while they wait for each other.
+// New returns a Runner. Its manager makes one flush per transaction, because a refused transaction
+// is rolled back. The manager runs transactions with a common partition one after the other, so
+// that they hold no connections while they wait.
 func New(deps Deps, cfg batch.Config, metrics *groupcommit.Metrics) *Runner {
 	cfg.MaxSize, cfg.MaxWait, cfg.ConcurrentSize = 1, 0, 1
 	r := &Runner{Deps: deps}
@@ -62,7 +63,8 @@ func New(deps Deps, cfg batch.Config, metrics *groupcommit.Metrics) *Runner {
 	return r
 }
 
-// Close answers the transactions that were accepted and refuses new ones, until ctx ends.
+// Close refuses new transactions, and waits until the accepted transactions are answered or ctx
+// ends.
 func (r *Runner) Close(ctx context.Context) error { return r.flushes.Close(ctx) }
 
 // Transact applies the operations of tx; see Store.Transact.
@@ -84,7 +86,7 @@ func (r *Runner) Transact(ctx context.Context, tx *queue.Transaction) (queue.Tra
 	if t.push.Items, err = r.Pushes.Prepare(ctx, t.push.Items); err != nil {
 		return queue.TransactionResult{}, postgres.Wrap(err)
 	}
-	var waitUntil time.Time // all waits for contended cursors together last ack.Patience
+	var waitUntil time.Time // the waits for contended cursors together last at most ack.Patience
 	for attempt := 0; ; {
 		err := r.try(ctx, t)
 		if err == nil {
@@ -112,8 +114,8 @@ func (r *Runner) Transact(ctx context.Context, tx *queue.Transaction) (queue.Tra
 	}
 }
 
-// try commits, unless t is refused. If it pushes to partitions that do not exist, everything else is tried first and
-// rolled back. So a transaction that is refused leaves no queue.
+// try commits t unless t is refused. If t pushes to partitions that do not exist, try first runs the other
+// operations as a rehearsal and rolls them back. So a refused transaction creates no queue.
 func (r *Runner) try(ctx context.Context, t *call) error {
 	for {
 		rehearsal, err := r.rehearsal(ctx, t)
@@ -128,7 +130,7 @@ func (r *Runner) try(ctx context.Context, t *call) error {
 			return r.commit(ctx, t)
 		}
 		if err == nil {
-			// The same transaction, sent twice, may have been committed meanwhile. Then the partitions exist.
+			// A second copy of this transaction may have been committed meanwhile. Then the partitions exist.
 			known, err := r.Names.Known(ctx, t.push.Partitions())
 			if err != nil {
 				return err
@@ -142,7 +144,8 @@ func (r *Runner) try(ctx context.Context, t *call) error {
 	}
 }
 
-// rehearsal returns t without the pushes to partitions that do not exist. It returns nil if all exist, or nothing is left.
+// rehearsal returns t without the pushes to partitions that do not exist. It returns nil if all partitions exist, or if no
+// operation is left.
 func (r *Runner) rehearsal(ctx context.Context, t *call) (*call, error) {
 	known, err := r.Names.Known(ctx, t.push.Partitions())
 	if err != nil || len(known) == len(t.push.Partitions()) {
@@ -161,7 +164,7 @@ func (r *Runner) rehearsal(ctx context.Context, t *call) (*call, error) {
 	return &some, nil
 }
 
-// commit opens the partitions and commits.
+// commit opens the partitions, reserves quota and runs the flush of t.
 func (r *Runner) commit(ctx context.Context, t *call) error {
 	stripes, err := r.Pushes.Open(ctx, t.push)
 	if err != nil {
@@ -192,31 +195,34 @@ type call struct {
 	operations []queue.Operation
 	push       *push.Call
 	acks       *ack.Call
-	// pushAt and ackAt are the operations that the items of push and acks belong to.
+	// pushAt and ackAt have the index of the operation of each item of push and of acks.
 	pushAt, ackAt []int
 	required      []queue.ID
-	// cycle is nil for a transaction that is no cycle.
+	// cycle is nil if the transaction is not a cycle.
 	cycle *cycle
-	// failures say, by operation, why it is refused, and failure why the whole transaction is.
+	// failures has the reason of each refused operation. failure is the reason why the whole
+	// transaction is refused.
 	failures []string
 	failure  string
-	// appliedBefore: an earlier try, or the same transaction sent before, was committed.
+	// appliedBefore is set if an earlier attempt, or an earlier copy of the transaction, was
+	// committed.
 	appliedBefore bool
-	// isRehearsal: it is rolled back.
+	// isRehearsal makes the flush roll back.
 	isRehearsal bool
-	// judged: the acks have their results.
+	// judged is set when the acks have their results.
 	judged bool
-	// auditRow is committed with the transaction of an operator; nil: the transaction is of a client.
+	// auditRow is committed with a transaction of an operator. It is nil for a transaction of a
+	// client.
 	auditRow *auditRow
 }
 
-// auditRow is the statement that writes a row of the audit.
+// auditRow is the statement that writes an audit row.
 type auditRow struct {
 	statement string
 	args      []any
 }
 
-// audit prepares the row of the audit, if ctx has an entry, and returns the entry.
+// audit prepares the audit row if ctx has an entry, and returns the entry.
 func (t *call) audit(ctx context.Context) *audit.Entry {
 	entry := audit.From(ctx)
 	if entry == nil {
@@ -275,7 +281,7 @@ func duplicate(item *queue.PushItem) string {
 	return fmt.Sprintf("Duplicate transactionId %q in queue %q, partition %q", item.TransactionID, item.Queue, item.Partition)
 }
 
-// precheck refuses what can be refused without a lock.
+// precheck refuses invalid operations before the transaction takes a lock.
 func (t *call) precheck() {
 	for i, first := range t.push.First {
 		if first != i && t.cycle == nil {
@@ -292,7 +298,7 @@ func (t *call) precheck() {
 	}
 }
 
-// refused says whether the transaction is refused.
+// refused reports whether the transaction is refused.
 func (t *call) refused() bool {
 	return t.failure != "" || slices.ContainsFunc(t.failures, func(s string) bool { return s != "" })
 }

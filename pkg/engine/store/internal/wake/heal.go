@@ -12,29 +12,29 @@ import (
 var sqlHeal = sql.Query("engine/store/heal")
 
 const (
-	// maxHealPage and minHealPage bound how many cursors one statement of Heal examines. A page that
-	// fails is repeated with fewer cursors, because the statement may have taken too long.
+	// maxHealPage and minHealPage bound the number of cursors that one statement of Heal examines.
+	// After a failure, the next page has fewer cursors, because the statement may have timed out.
 	maxHealPage = 5000
 	minHealPage = 20
 )
 
-// Pass is one heal of all cursors. The zero Pass begins at the first cursor.
+// Pass is the progress of a heal of all cursors. The zero Pass begins at the first cursor.
 type Pass struct {
-	// partition and group are the last cursor that was examined.
+	// partition and group identify the last examined cursor.
 	partition, group int64
-	// page is the number of cursors of the next page; 0: maxHealPage.
+	// page is the number of cursors of the next page. 0 means maxHealPage.
 	page int
-	// Began is when the pass began.
+	// Began is the time at which the pass began.
 	Began time.Time
-	// Cursors is the number of examined cursors, and Partitions the number of woken partitions. A
-	// partition that is paused, or waits for the right instant already, does not count as woken.
+	// Cursors is the number of examined cursors. Partitions is the number of woken partitions. A
+	// partition does not count as woken if it is paused, or if its ready_at was already right.
 	Cursors, Partitions int
 }
 
-// Heal wakes every partition that needs a wake: a cursor says that nothing is left although something
-// is. Only a crash between a commit and its wake leaves such a cursor. Heal works page by page, so no
-// statement takes long, however many partitions or groups there are. After an error, Heal with the same
-// Pass goes on after the last page. Errors: CodeUnavailable.
+// Heal wakes every partition that has a stranded cursor: ready_at is NULL, although messages are left.
+// Only a wake that did not run after a commit leaves such a cursor. Heal works page by page, so no
+// statement takes long, even with many partitions or groups. After an error, call Heal again with the
+// same Pass to continue after the last page. Errors: CodeUnavailable.
 func (w *Waker) Heal(ctx context.Context, pass *Pass) error {
 	if pass.page == 0 {
 		pass.page, pass.Began = maxHealPage, time.Now()
@@ -54,7 +54,7 @@ func (w *Waker) Heal(ctx context.Context, pass *Pass) error {
 	}
 }
 
-// healPage heals one page and moves pass past it. pgx.ErrNoRows: there is no page.
+// healPage heals one page and moves pass to its end. It returns pgx.ErrNoRows if no cursor is left.
 func (w *Waker) healPage(ctx context.Context, pass *Pass) error {
 	ctx, cancel := w.pool.Bounded(ctx)
 	defer cancel()

@@ -23,26 +23,28 @@ var (
 )
 
 const (
-	// maxPending is how many cursors wait to be settled. A cursor beyond it stays due: the next pop
-	// makes one probe too many and settles the cursor.
+	// maxPending is the maximum number of cursors that wait for a settle. Further cursors stay due.
+	// The next pop then makes one extra probe and settles the cursor.
 	maxPending = 10_000
-	// settlePage is how many cursors one transaction settles.
+	// settlePage is the maximum number of cursors that one transaction settles.
 	settlePage = 200
-	// SettleInterval is the least time between two pages. Every instance hears each commit of a SQL
-	// consumer, and settling a cursor late costs only probes.
+	// SettleInterval is the minimum time between two pages. Each commit of a SQL consumer notifies
+	// every instance, so pages could follow each other without a pause. A late settle only causes
+	// extra probes.
 	SettleInterval = 25 * time.Millisecond
 )
 
-// pendingSettle holds cursors that SQL consumers left. They are due although possibly empty: a SQL
+// pendingSettle holds cursors that SQL consumers left due although they may be drained. A SQL
 // consumer never leaves ready_at NULL, because no wake can follow its commit.
 type pendingSettle struct {
 	mu      sync.Mutex
 	cursors map[queue.Target]struct{}
-	// signal receives when there may be cursors; one signal stands for many.
+	// signal is set when cursors may wait. One signal may stand for many cursors.
 	signal events.Signal
 }
 
-// SettleLater queues cursors that SQL consumers left; RunSettling settles them. It does not block.
+// SettleLater queues cursors that SQL consumers left due. RunSettling settles them. SettleLater
+// does not block.
 func (w *Waker) SettleLater(ready []queue.Ready) {
 	p := &w.pending
 	p.mu.Lock()
@@ -69,8 +71,8 @@ func (p *pendingSettle) take(n int) (partitions, groups []int64) {
 	return partitions, groups
 }
 
-// RunSettling settles the queued cursors until ctx ends: the first page at once, and one page each
-// SettleInterval after that. Every role can announce cursors, also ones that do not exist.
+// RunSettling settles the queued cursors until ctx ends, at most one page per SettleInterval. The
+// limit is needed because every role can announce cursors, even cursors that do not exist.
 func (w *Waker) RunSettling(ctx context.Context) {
 	interval := time.NewTimer(0)
 	defer interval.Stop()
@@ -96,15 +98,15 @@ func (w *Waker) RunSettling(ctx context.Context) {
 	}
 }
 
-// settleMany settles cursors that nobody holds and wakes their partitions. The wake finds what was
-// pushed meanwhile (I3).
+// settleMany settles the cursors that no session has locked, and wakes their partitions. The wake
+// finds messages that were pushed meanwhile (I3).
 func (w *Waker) settleMany(ctx context.Context, partitions, groups []int64) {
 	ctx, cancel := w.pool.Bounded(ctx)
 	defer cancel()
 	var settled int64
 	err := w.pool.QueryRow(ctx, sqlSettleDrained, partitions, groups).Scan(&settled)
 	if err != nil {
-		w.log.Warn("cursors that SQL consumers left could not be settled; the next pop settles them",
+		w.log.Warn("cursors that SQL consumers left due could not be settled; the next pop settles them",
 			zap.Int("cursors", len(partitions)), zap.Error(err))
 	}
 	if err != nil || settled > 0 {
@@ -112,15 +114,15 @@ func (w *Waker) settleMany(ctx context.Context, partitions, groups []int64) {
 	}
 }
 
-// SettleNow settles those cursors of a group that nobody holds. It blocks for one or two statements,
-// each bounded by the database timeout. A failure is logged.
+// SettleNow settles the cursors of a group that no session has locked. It blocks for one or two
+// statements, each bounded by the database timeout. It logs errors.
 func (w *Waker) SettleNow(ctx context.Context, group int64, partitions []int64) {
 	w.settleMany(ctx, partitions, slices.Repeat([]int64{group}, len(partitions)))
 }
 
-// SettleOne looks again, under the lock and with a newer snapshot, at a cursor that was due although
-// the claim saw no message. Either a push committed since, and the next claim sees it; or only holes
-// and dead letters are left, and the cursor moves past them. It waits for the cursor.
+// SettleOne checks a cursor that was due although the claim saw no message. It waits for the lock of
+// the cursor and then reads a newer snapshot. If a push has committed meanwhile, the next claim
+// finds its message. If only deleted messages and dead letters are left, the cursor moves past them.
 func (w *Waker) SettleOne(ctx context.Context, partition, group int64) error {
 	b := &pgx.Batch{}
 	b.Queue("BEGIN")

@@ -1,9 +1,9 @@
-// Package wake makes cursors ready after a commit, and announces what became ready.
+// Package wake makes cursors ready after a commit, and announces the cursors that became ready.
 //
 // A wake follows each commit that may leave a cursor without ready_at (I3 of package store). The
-// wake runs after the commit, so its failure is not the caller's: Heal repairs it. The package also
-// settles cursors that SQL consumers left, because no wake can follow the commit of a SQL consumer.
-// It is imported by pkg/engine/store and the other packages below it.
+// wake runs after the commit, so its error is not an error of the caller. Heal repeats a failed
+// wake. The package also settles cursors that SQL consumers left due, because no wake can follow
+// the commit of a SQL consumer. pkg/engine/store and other packages below it import this package.
 package wake
 
 import (
@@ -39,14 +39,15 @@ func New(pool *postgres.Pool, bus *events.Bus, log *zap.Logger) *Waker {
 	}
 }
 
-// Announce publishes what became ready here.
+// Announce publishes cursors that this instance made ready.
 func (w *Waker) Announce(ready []queue.Ready) { w.bus.Ready(ready, events.Here) }
 
-// Resync makes every waiter look, when nobody knows which partitions became ready.
+// Resync makes every waiting request probe again. Use it if it is unknown which partitions became
+// ready.
 func (w *Waker) Resync(reason string) { w.bus.Resync(reason, events.Here) }
 
-// Wake wakes partitions and announces what became ready. It blocks for one statement. A failure is
-// logged and left to Heal.
+// Wake wakes partitions and announces the cursors that became ready. It blocks for one statement.
+// It logs an error, and Heal repeats the wake.
 func (w *Waker) Wake(ctx context.Context, partitions []int64) {
 	if len(partitions) == 0 {
 		return
@@ -59,7 +60,8 @@ type Querier interface {
 	Query(ctx context.Context, sql string, args ...any) (pgx.Rows, error)
 }
 
-// WakeOn is Wake on a connection, without the announcement.
+// WakeOn wakes partitions on conn and returns the cursors that became ready. It does not announce
+// them.
 func (w *Waker) WakeOn(ctx context.Context, conn Querier, partitions []int64) []queue.Ready {
 	ready, _, err := ReadReady(conn.Query(ctx, sqlWake, partitions))
 	if err != nil {
@@ -71,7 +73,8 @@ func (w *Waker) WakeOn(ctx context.Context, conn Querier, partitions []int64) []
 // Queue adds the wake of partitions to b. Read reads its result.
 func Queue(b *pgx.Batch, partitions []int64) { b.Queue(sqlWake, partitions) }
 
-// Read reads the result of Queue. The commit before the wake stands, so a failure is only logged.
+// Read reads the result of Queue. The commit before the wake is not affected by an error, so Read
+// only logs it.
 func (w *Waker) Read(results pgx.BatchResults, partitions int) []queue.Ready {
 	ready, err := ReadReadyResult(results, "waking")
 	if err != nil {
@@ -85,9 +88,9 @@ func (w *Waker) failed(partitions int, err error) {
 	w.pool.SignalLoss()
 }
 
-// ReadReady reads rows of (group, partition, seconds until ready or NULL, instant). notReady are the
-// partitions of the rows with NULL. The second parameter is not used, because rows hold the error too:
-// with it, ReadReady takes the results of Query.
+// ReadReady reads rows of (group, partition, seconds until ready or NULL, ready_at). notReady are the
+// partitions of the rows with NULL. The second parameter lets a caller pass both results of Query.
+// ReadReady ignores it, because rows return the same error.
 func ReadReady(rows pgx.Rows, _ error) (ready []queue.Ready, notReady []int64, err error) {
 	var group, partition int64
 	var seconds pgtype.Float8

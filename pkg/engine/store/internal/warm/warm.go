@@ -1,11 +1,11 @@
 // Package warm prepares connections for the hot verbs before the first request.
 //
-// The first use of a statement on a connection costs many times the later ones. Postgres parses and
-// plans the statement, compiles each SQL function, plans the statements in the function, and reads the
-// catalog into the memory of the session. So each connection runs every hot statement once, in a
-// transaction with a queue of its own, and rolls it back. Nobody else sees the queue.
+// The first use of a statement on a connection is many times slower than later uses. Postgres parses
+// and plans the statement, compiles each SQL function, plans the statements in the function, and reads
+// the catalog into the memory of the session. So each connection runs every hot statement once, on a
+// temporary queue in a transaction that is rolled back. No other session sees this queue.
 //
-// It is imported by pkg/engine/store.
+// pkg/engine/store imports this package.
 package warm
 
 import (
@@ -38,8 +38,8 @@ var (
 	sqlLeaseRelease   = sql.Query("engine/store/lease_release")
 )
 
-// Pool warms the connections that pool keeps open (MinConns), all at the same time. The context bounds
-// it.
+// Pool warms the connections that pool keeps open (MinConns), all at the same time. It stops when ctx
+// ends.
 func Pool(ctx context.Context, pool *pgxpool.Pool) error {
 	conns := make([]*pgxpool.Conn, 0, pool.Config().MinConns)
 	defer func() {
@@ -47,7 +47,8 @@ func Pool(ctx context.Context, pool *pgxpool.Pool) error {
 			conn.Release()
 		}
 	}()
-	// All of them are taken before the first one is given back, so they are different connections.
+	// Pool acquires all connections before it releases the first, so they are different
+	// connections.
 	for range cap(conns) {
 		conn, err := pool.Acquire(ctx)
 		if err != nil {
@@ -65,7 +66,7 @@ func Pool(ctx context.Context, pool *pgxpool.Pool) error {
 // warm runs the hot statements on one connection.
 func warm(ctx context.Context, conn *pgxpool.Conn) (err error) {
 	b := &pgx.Batch{}
-	b.Queue("BEGIN") // an empty transaction prepares both statements
+	b.Queue("BEGIN") // prepares BEGIN and COMMIT
 	b.Queue("COMMIT")
 	if err := conn.SendBatch(ctx, b).Close(); err != nil {
 		return err
@@ -98,7 +99,8 @@ type sandbox struct {
 // sandboxGroup is the consumer group of a sandbox.
 const sandboxGroup = "warm-up"
 
-// open creates the sandbox. Its name is new, so warm-ups do not wait for each other.
+// open creates the sandbox. The name of its queue is unique, so warm-ups do not wait for each
+// other.
 func (w *sandbox) open(ctx context.Context, tx pgx.Tx) error {
 	name := "warm-up " + queue.NewID().String()
 	var born, queueBorn bool
@@ -142,7 +144,7 @@ func (w *sandbox) consumed(b *pgx.Batch) {
 	w.claim(b, pgtype.UUID{}, 0)
 }
 
-// push appends one message and wakes.
+// push appends one message and wakes its partition.
 func (w *sandbox) push(b *pgx.Batch) {
 	call := push.NewCall([]queue.PushItem{{TransactionID: queue.NewID().String(), Payload: []byte("{}")}})
 	call.Opened = []*queue.Partition{&w.partition}
@@ -150,8 +152,8 @@ func (w *sandbox) push(b *pgx.Batch) {
 	wake.Queue(b, []int64{w.partition.Key})
 }
 
-// claim claims from any partition; without a lease, the claim is autoAck. It fails if it does not get as
-// many messages as it must: then the warm-up has left out a part of the statements.
+// claim claims from any partition. Without a lease, the claim has autoAck. It fails if the claim does
+// not return the expected number of messages, because then the warm-up has not run all statements.
 func (w *sandbox) claim(b *pgx.Batch, lease pgtype.UUID, messages int64) {
 	b.Queue(sqlClaim, w.group, nil, 1, 1, lease, early, early, true, w.partition.Epoch, 1<<20, true).Exec(func(rows pgconn.CommandTag) error {
 		if want := 1 + 2*messages; rows.RowsAffected() != want { // a row each for the claim, a partition, a message
@@ -161,5 +163,5 @@ func (w *sandbox) claim(b *pgx.Batch, lease pgtype.UUID, messages int64) {
 	})
 }
 
-// early is a scan floor that hides nothing.
+// early is a scan floor that hides no cursor.
 var early = pgtype.Timestamptz{InfinityModifier: pgtype.NegativeInfinity, Valid: true}
