@@ -79,13 +79,13 @@ func (d *deadData) Of(queue, group, partition string) template.URL {
 
 // instant parses a text that readTime has accepted.
 func instant(text string) time.Time {
-	at, _ := parseInstant(text)
+	at, _ := page.ParseInstant(text)
 	return at
 }
 
 // readTime parses an instant of the filter, and returns it in the format of the API. It sets Wrong for an invalid instant.
 func (d *deadData) readTime(text string) string {
-	at, ok := parseInstant(text)
+	at, ok := page.ParseInstant(text)
 	switch {
 	case text == "":
 		return ""
