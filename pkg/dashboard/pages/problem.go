@@ -69,7 +69,7 @@ func listedProblems(all []api.Problem) (found []Problem) {
 }
 
 func listedProblem(p *api.Problem) Problem {
-	messages := page.Plural(p.Messages, "message", "messages")
+	messages, wait := page.Plural(p.Messages, "message", "messages"), page.Plural(p.Messages, "message waits", "messages wait")
 	name, group, partition := page.Optional(p.Queue), page.Optional(p.ConsumerGroup), page.Optional(p.Partition)
 	q := Problem{Level: level(p.Urgent), Name: name, Age: page.Optional(p.AgeSeconds), Link: page.Link("queue", "q", name)}
 	if group != "" {
@@ -81,9 +81,9 @@ func listedProblem(p *api.Problem) Problem {
 		q.Text, q.Advice = "Postgres cannot remove old row versions, and tables grow", "See how to end the transaction"
 	case "stuck_head":
 		q.Kind, q.Name, q.Link = "Stuck", q.Name+" · "+partition, page.Link("group", "q", name, "g", group, "p", partition)
-		q.Text, q.Advice = "The first message was delivered "+page.Plural(p.Deliveries, "time", "times")+", and "+messages+" wait", "See why the message fails"
-		if wait := page.Optional(p.RetryInSeconds); wait > 0 {
-			q.Text = "The first message waits " + page.Span(time.Duration(wait)*time.Second) + " for a retry, and " + messages + " wait"
+		q.Text, q.Advice = "The first message was delivered "+page.Plural(p.Deliveries, "time", "times")+", and "+wait, "See why the message fails"
+		if rest := page.Optional(p.RetryInSeconds); rest > 0 {
+			q.Text = "The first message waits " + page.Span(time.Duration(rest)*time.Second) + " for a retry, and " + wait
 		}
 	case "lag":
 		q.Kind, q.Text, q.Advice = "Lag", messages, "See why the messages wait"
@@ -91,12 +91,12 @@ func listedProblem(p *api.Problem) Problem {
 		q.Kind, q.Link = "Dead letters", page.Link("dead", "q", name, "g", group)
 		q.Text, q.Advice = messages+" failed too often", "Look at the errors, then redrive"
 	case "paused_queue":
-		q.Kind, q.Text, q.Advice = "Paused", messages+" wait", "Resume the queue"
+		q.Kind, q.Text, q.Advice = "Paused", wait, "Resume the queue"
 	case "paused_group":
-		q.Kind, q.Text, q.Advice = "Paused", messages+" wait for the group", "Resume the group"
+		q.Kind, q.Text, q.Advice = "Paused", wait+" for the group", "Resume the group"
 	case "paused_partition":
 		q.Kind, q.Name, q.Link = "Paused", name+" · "+partition, page.Link("queue", "q", name, "p", partition)
-		q.Text, q.Advice = messages+" wait in the partition", "Resume the partition"
+		q.Text, q.Advice = wait+" in the partition", "Resume the partition"
 	}
 	return q
 }
