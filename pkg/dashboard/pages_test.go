@@ -214,8 +214,8 @@ func TestTheWorstProblemIsFirst(t *testing.T) {
 	page := s.send(t, http.MethodGet, "/ui/", "").Body.String()
 	at := -1
 	for _, problem := range []string{
-		"<strong><bdi>deaf", "<strong><bdi>2 rejected rows", "<strong><bdi>session 7", "<strong><bdi>a · g · p</bdi></strong><span class=\"text\"><bdi>The first message was delivered 3 times, and 1 message",
-		"<strong><bdi>a · late</bdi></strong><span class=\"text\"><bdi>20 messages</bdi>, the oldest", "<strong><bdi>dead · g</bdi></strong><span class=\"text\"><bdi>50\u202f000 messages failed", "<strong><bdi>paused</bdi></strong>", "<strong><bdi>paused · q",
+		"<strong><bdi>deaf", "<strong><bdi>2 rejected rows", "<strong><bdi>session 7", "<strong><bdi>a</bdi> · <bdi>g</bdi> · <bdi>p</bdi></strong><span class=\"text\"><bdi>The first message was delivered 3 times, and 1 message",
+		"<strong><bdi>a</bdi> · <bdi>late</bdi></strong><span class=\"text\"><bdi>20 messages</bdi>, the oldest", "<strong><bdi>dead</bdi> · <bdi>g</bdi></strong><span class=\"text\"><bdi>50\u202f000 messages failed", "<strong><bdi>paused</bdi></strong>", "<strong><bdi>paused</bdi> · <bdi>q",
 		"1 more was found. <a href=\"./?show=more\"", `<a href="./?after=groups_9">Examine the next ones`,
 	} {
 		next := strings.Index(page, problem)

@@ -83,10 +83,18 @@ func hidden(pairs ...any) template.HTML {
 	return template.HTML(b.String()) //nolint:gosec // names and values are escaped
 }
 
-// table describes a table. Title is the id of its heading, or its label.
+// table describes a table. Title is the id of its heading, or its label. In a narrow window, a row of a Stack is a block, so that
+// its errors and buttons are in sight.
 type table struct {
 	Title   string
 	Columns []column
+	Stack   bool
+}
+
+// stack returns a table whose rows are blocks in a narrow window.
+func stack(t table) table {
+	t.Stack = true
+	return t
 }
 
 // column is the head of a column. Only a screen reader reads a Hidden one.

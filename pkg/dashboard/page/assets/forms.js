@@ -71,10 +71,12 @@ export function startForms() {
     if (typed) send(form, event.submitter);
     else setTimeout(done, 5000, form);
   });
-  addEventListener("pageshow", () => {
+  const shown = () => {
     for (const form of document.querySelectorAll("form[data-sent]")) delete form.dataset.sent;
     for (const form of document.querySelectorAll("form.filter")) form.reset(); // after Back, a browser fills in what was typed
-  });
+  };
+  addEventListener("pageshow", shown);
+  shown();
   for (const field of document.querySelectorAll("textarea[data-json]")) {
     const check = () => {
       let wrong = "";
