@@ -87,7 +87,7 @@ func pairsOf(value json.RawMessage) (list []string) {
 		if json.Compact(text, one.value) != nil {
 			continue
 		}
-		shown := strings.Trim(text.String(), `"`)
+		shown := text.String()
 		switch shown {
 		case "true":
 			shown = "on"
@@ -95,6 +95,11 @@ func pairsOf(value json.RawMessage) (list []string) {
 			shown = "off"
 		case "null":
 			shown = "default"
+		default:
+			var words string
+			if json.Unmarshal(one.value, &words) == nil {
+				shown = words
+			}
 		}
 		list = append(list, one.name+" "+shown)
 	}
