@@ -5,7 +5,6 @@ import (
 	"os"
 	"path"
 	"path/filepath"
-	"slices"
 	"strings"
 	"testing"
 	"unicode/utf8"
@@ -15,9 +14,6 @@ import (
 
 // maxTemplateLine is how many characters a line of a template has at most.
 const maxTemplateLine = 160
-
-// longTemplates are the templates that may have longer lines.
-var longTemplates = []string{"dead.html", "group.html"}
 
 // templateBreaches complains about long lines of a template.
 func templateBreaches(name, text string) []string {
@@ -42,8 +38,6 @@ func TestTemplateLinesAreShort(t *testing.T) {
 	for _, file := range files {
 		text, err := os.ReadFile(filepath.Join(root, folder, file.Name()))
 		require.NoError(t, err)
-		if !slices.Contains(longTemplates, file.Name()) {
-			holds(t, templateBreaches(path.Join(folder, file.Name()), string(text)))
-		}
+		holds(t, templateBreaches(path.Join(folder, file.Name()), string(text)))
 	}
 }
