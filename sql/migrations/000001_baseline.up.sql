@@ -421,9 +421,15 @@ CREATE TABLE belfry.history (
     latency            bigint[] NOT NULL,
     -- Requests that waited at the end of the minute. NULL: the newest earlier value applies.
     parked             bigint,
+    -- The backlog at counted_at: its unfinished messages, and when the oldest of them was stored. The row of consumer_group '' has
+    -- the backlog of the queue. NULL: the newest earlier value applies. These values are the same at every instance.
+    depth              bigint,
+    oldest_at          timestamptz,
+    counted_at         timestamptz,
     PRIMARY KEY (at, minutes, instance, queue, consumer_group)
 );
 CREATE INDEX history_minutes ON belfry.history (minutes, at) WHERE minutes < 360;
+CREATE INDEX history_depth ON belfry.history (queue, consumer_group, counted_at DESC) WHERE depth IS NOT NULL;
 
 -- From sql/schema/history_instance.sql.
 
@@ -4383,4 +4389,4 @@ BEGIN
         END LOOP;
     END LOOP;
 END $$;
-COMMENT ON FUNCTION belfry.baseline() IS '47d8666752fb775d7ad7d0abaf2f0671bc26362cbbb5a8731366a36630795f64';
+COMMENT ON FUNCTION belfry.baseline() IS '1b78c0a3f097637d2933a7b457780fa4a0c12f827d27a7aa08878109bebdb5e5';
