@@ -24,6 +24,7 @@ type groupData struct {
 	Group       *api.GroupFigures
 	CountedAt   time.Time
 	Acked       acked
+	Backlog     backlogData
 	QueuePaused bool
 	Lists       []placeList
 	Tabs        []view
@@ -77,6 +78,12 @@ func group(r *page.Request) (*page.Content, error) {
 			return nil, err
 		}
 		data.Acked = acked{All: hour.Summary.TotalAckMessages, Failed: hour.Summary.TotalAckFailed, Retried: hour.Summary.TotalAckRetried}
+		z := readZoom(r, "group")
+		ops, err := readOps(r, &z, data.Queue, data.Name)
+		if err != nil {
+			return nil, err
+		}
+		data.Backlog = drawBacklog(r, z, ops, backlogNow{found.Group.Lag, found.Group.OldestSeconds})
 		if err := data.list(r, path, found); err != nil {
 			return nil, err
 		}

@@ -28,6 +28,7 @@ type queueData struct {
 	Chosen                  *api.PartitionHeat
 	Reasons                 []reason
 	Chart                   any
+	Backlog                 backlogData
 	Acked                   acked
 	Zoom                    zoom
 	Options                 []option
@@ -109,11 +110,12 @@ func (d *queueData) choose(r *page.Request, path, partition string) error {
 
 // draw reads what happened in the chosen time.
 func (d *queueData) draw(r *page.Request) error {
-	from, to := d.Zoom.instants()
-	ops, err := source.Read[api.QueueOps](r.Ctx, r.Client, r.Caller, string(page.Link("/api/v1/analytics/queue-ops", "queue", d.Name, "from", from, "to", to, "live", "false")))
+	ops, err := readOps(r, &d.Zoom, d.Name, "")
 	if err != nil {
 		return err
 	}
+	m := &d.Groups.Messages
+	d.Backlog = drawBacklog(r, d.Zoom, ops, backlogNow{m.Pending + m.Processing, page.Optional(d.Groups.OldestSeconds)})
 	series := slices.Clone(ops.Series)
 	slices.SortFunc(series, func(a, b api.QueueBucket) int { return a.Bucket.Compare(b.Bucket.Time) })
 	lines := []chart.Line{{Name: "pushed", Class: "a"}, {Name: "delivered", Class: "b"}, {Name: "acknowledged", Class: "c"}, {Name: "failed", Class: "d"}}
