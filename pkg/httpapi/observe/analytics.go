@@ -156,7 +156,7 @@ func (h *Handlers) QueueOps(p *wire.Params) (any, error) {
 		})
 	}
 	found, waiting := history.WithParked(found, parked)
-	found, backlog, err := h.withBacklog(p, &q, found)
+	found, backlog, err := q.WithBacklog(p, h.History, found)
 	if err != nil {
 		return nil, err
 	}
@@ -171,7 +171,7 @@ func (h *Handlers) QueueOps(p *wire.Params) (any, error) {
 			PartitionCount: partitions[b.Queue], AvgLagMs: wire.AverageLag(&b.Counts), MaxLagMs: wire.MaxLag(&b.Counts),
 			PushPerSecond: q.PerSecond(b.At, b.PushMessages), PopPerSecond: q.PerSecond(b.At, b.PopMessages), AckPerSecond: q.PerSecond(b.At, b.Acked()),
 			EmptyPerSecond: q.PerSecond(b.At, b.PopEmpty), ParkedCount: waiting[at], Percentiles: wire.Percentiles(percentile[at]),
-			DLQCount: b.DeadLetters, AckRetried: b.AckRetried, AckRefused: b.AckRefused, BucketBacklog: backlogOf(&q, backlog, at),
+			DLQCount: b.DeadLetters, AckRetried: b.AckRetried, AckRefused: b.AckRefused, BucketBacklog: q.Backlog(backlog, at),
 		}
 	})
 	slices.Sort(names)

@@ -1,15 +1,20 @@
-package observe
+package wire
 
 import (
+	"context"
 	"slices"
 
 	"github.com/belfry-mq/belfry/pkg/client/api"
-	"github.com/belfry-mq/belfry/pkg/httpapi/wire"
 	"github.com/belfry-mq/belfry/pkg/insight/history"
 )
 
-// withBacklog reads the backlogs of the found queues. With the parameter queue, it adds the missing buckets with a backlog.
-func (h *Handlers) withBacklog(p *wire.Params, q *wire.HistoryQuery, found []history.Bucket) ([]history.Bucket, map[history.At]*history.BacklogAt, error) {
+// BacklogReader reads the backlogs of queues, or of a group in these queues. *history.Reader is one.
+type BacklogReader interface {
+	Backlog(ctx context.Context, span history.Range, queues []string, f history.Filter) ([]history.BacklogAt, error)
+}
+
+// WithBacklog reads the backlogs of the found queues. With the parameter queue, it adds the missing buckets with a backlog.
+func (q *HistoryQuery) WithBacklog(p *Params, r BacklogReader, found []history.Bucket) ([]history.Bucket, map[history.At]*history.BacklogAt, error) {
 	whole := q.Queue != nil && q.Namespace == nil && q.Task == nil
 	names := []string{}
 	if whole {
@@ -19,7 +24,7 @@ func (h *Handlers) withBacklog(p *wire.Params, q *wire.HistoryQuery, found []his
 		names = append(names, found[i].Queue)
 	}
 	slices.Sort(names)
-	backlogs, err := h.History.Backlog(p.Ctx(), q.Range, slices.Compact(names), q.Filter)
+	backlogs, err := r.Backlog(p.Ctx(), q.Range, slices.Compact(names), q.Filter)
 	if whole {
 		found = history.WithBacklog(found, backlogs)
 	}
@@ -31,14 +36,14 @@ func (h *Handlers) withBacklog(p *wire.Params, q *wire.HistoryQuery, found []his
 	return found, byBucket, err
 }
 
-// backlogOf describes the backlog of a bucket.
-func backlogOf(q *wire.HistoryQuery, backlogs map[history.At]*history.BacklogAt, at history.At) (found api.BucketBacklog) {
+// Backlog describes the backlog of a bucket.
+func (q *HistoryQuery) Backlog(backlogs map[history.At]*history.BacklogAt, at history.At) (found api.BucketBacklog) {
 	if b := backlogs[at]; b != nil {
 		end := b.At.Add(q.Bucket)
 		if end.After(q.To) {
 			end = q.To
 		}
-		age := seconds(b.Age(end))
+		age := int64(b.Age(end).Seconds())
 		found = api.BucketBacklog{Backlog: &b.Messages, OldestSeconds: &age, BacklogCountedAt: &b.CountedAt}
 	}
 	return found
