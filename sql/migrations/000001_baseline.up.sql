@@ -421,9 +421,15 @@ CREATE TABLE belfry.history (
     latency            bigint[] NOT NULL,
     -- Requests that waited at the end of the minute. NULL: the newest earlier value applies.
     parked             bigint,
+    -- The backlog at counted_at: its unfinished messages, and when the oldest of them was stored. The row of consumer_group '' has
+    -- the backlog of the queue. NULL: the newest earlier value applies. These values are the same at every instance.
+    depth              bigint,
+    oldest_at          timestamptz,
+    counted_at         timestamptz,
     PRIMARY KEY (at, minutes, instance, queue, consumer_group)
 );
 CREATE INDEX history_minutes ON belfry.history (minutes, at) WHERE minutes < 360;
+CREATE INDEX history_depth ON belfry.history (queue, consumer_group, counted_at DESC) WHERE depth IS NOT NULL;
 
 -- From sql/schema/history_instance.sql.
 
@@ -4405,4 +4411,4 @@ BEGIN
         END LOOP;
     END LOOP;
 END $$;
-COMMENT ON FUNCTION belfry.baseline() IS '68275a36a6d10ba51b63998b8729293aeedb6df2167a96c56015aba31f5a712d';
+COMMENT ON FUNCTION belfry.baseline() IS '1e5ee1f224149b708c35ca795e3bba197dfe5b39ad116761c061a741a5187318';

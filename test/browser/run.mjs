@@ -6,6 +6,7 @@ import { Server, seed } from "./api.mjs";
 import { inspect, look, shots, watch } from "./look.mjs";
 import { manages } from "./access.mjs";
 import * as aside from "./aside.mjs";
+import * as backlog from "./backlog.mjs";
 import { firstMinute } from "./first.mjs";
 import * as person from "./person.mjs";
 import { pictures } from "./pictures.mjs";
@@ -44,10 +45,13 @@ const tests = {
     await seed(open);
     open.partition = await system.seedMessages(open);
     await aside.seed(open);
+    await backlog.seed(open);
     await look(browser, open.url, [...fullPages, ...aside.fullPages, ...system.fullPages(open.partition), ...system.adminPages], "data");
   },
 
   async "one thing has one number on every page"() { await totals.oneNumber(browser, open); },
+
+  async "the backlog of a queue and a group is drawn"() { await backlog.isDrawn(browser, open); },
 
   async "a change of the totals arrives at an open page"() { await totals.aChangeArrives(browser, open, patience); },
 
