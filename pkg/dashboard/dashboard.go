@@ -236,6 +236,7 @@ func (d *Dashboard) failure(err error) (int, *page.Failure) {
 	case http.StatusServiceUnavailable:
 		failure.Title, failure.Advice = "The server cannot answer in time", "The page loads again automatically. See /readyz for the readiness of the server."
 	}
+	failure.Live = answer.Status >= http.StatusInternalServerError
 	return answer.Status, failure
 }
 

@@ -77,13 +77,13 @@ export async function triesAgain(browser, open) {
   await payload.fill(text);
   await form.getByLabel("Transaction id").fill("x".repeat(300));
   await press();
-  await form.getByRole("alert").getByText("Nothing was changed").waitFor();
+  await page.getByRole("alert").getByText("Nothing was changed").waitFor();
   assert.equal(await payload.inputValue(), text);
   await form.getByLabel("Transaction id").fill("");
   const lose = async (route) => { await route.fetch(); await route.abort(); };
   await page.route("**/ui/do", lose); // the message is stored, and the answer is lost
   await press();
-  await form.getByRole("alert").getByText("did not answer").waitFor();
+  await page.getByRole("alert").getByText("did not answer").waitFor();
   assert.equal(await payload.inputValue(), text);
   await page.unroute("**/ui/do");
   await press();
@@ -93,7 +93,7 @@ export async function triesAgain(browser, open) {
   await page.getByText("Push a test message").click();
   await page.route("**/ui/do", lose);
   await press();
-  await form.getByRole("alert").waitFor();
+  await page.getByRole("alert").waitFor();
   await payload.fill("2"); // another message
   await page.unroute("**/ui/do");
   await press();

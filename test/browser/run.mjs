@@ -10,6 +10,7 @@ import { firstMinute } from "./first.mjs";
 import * as person from "./person.mjs";
 import { pictures } from "./pictures.mjs";
 import * as provider from "./provider.mjs";
+import * as sizes from "./sizes.mjs";
 import * as system from "./system.mjs";
 import * as totals from "./totals.mjs";
 import * as transport from "./transport.mjs";
@@ -505,6 +506,8 @@ async function pressesNothing(context, page, { url, partition }) {
 }
 
 if (shots) tests["screenshots of the shop"] = () => pictures(browser, process.env.BELFRY_SHOP, shots);
+
+Object.assign(tests, sizes.tests(browser, open, patience));
 
 const only = process.argv[2] ?? "";
 let failed = 0;

@@ -85,6 +85,8 @@ type View struct {
 // Failure is an error that a page shows.
 type Failure struct {
 	Title, Text, Advice string
+	// Live is true if the page loads again when the server can answer.
+	Live bool
 }
 
 // Set renders the pages.

@@ -137,7 +137,7 @@ func rates(a *api.WorkerMetrics, now time.Time) any {
 		delivered = append(delivered, chart.Point{At: p.Timestamp.Time, Value: p.PopPerSecond})
 		acked = append(acked, chart.Point{At: p.Timestamp.Time, Value: p.AckPerSecond})
 	}
-	return chart.Lines("Messages per second in the last hour", "/s", span, []chart.Line{
+	return chart.Lines("Messages per second in the last hour", chart.PerSecond, span, []chart.Line{
 		{Name: "pushed", Class: "a", Points: pushed}, {Name: "delivered", Class: "b", Points: delivered}, {Name: "acknowledged", Class: "c", Points: acked},
 	})
 }

@@ -125,7 +125,7 @@ func (d *queueData) draw(r *page.Request) error {
 			lines[i].Points = append(lines[i].Points, chart.Point{At: b.Bucket.Time, Value: v})
 		}
 	}
-	d.Chart = chart.Lines("Messages per second of "+d.Name, "/s", d.Zoom.span(r.Now, time.Duration(max(1, ops.BucketMinutes))*time.Minute), lines)
+	d.Chart = chart.Lines("Messages per second of "+d.Name, chart.PerSecond, d.Zoom.span(r.Now, time.Duration(max(1, ops.BucketMinutes))*time.Minute), lines)
 	return nil
 }
 

@@ -197,7 +197,7 @@ func maintenance(r *page.Request) (*page.Content, error) {
 type auditData struct {
 	*api.Audit
 	Action, Queue, Group, Subject string
-	Actions                       []string
+	Actions                       []page.Choice
 	Next, First                   template.URL
 }
 
@@ -209,7 +209,7 @@ var auditActions = strings.Fields("queue.configure queue.delete group.delete gro
 // auditLog lists the changes of operators.
 func auditLog(r *page.Request) (*page.Content, error) {
 	q := r.Query
-	d := &auditData{Action: q.Get("action"), Queue: q.Get("q"), Group: q.Get("g"), Subject: q.Get("subject"), Actions: auditActions}
+	d := &auditData{Action: q.Get("action"), Queue: q.Get("q"), Group: q.Get("g"), Subject: q.Get("subject"), Actions: page.DoneChoices(auditActions)}
 	path := string(page.Link("/api/v1/audit", "action", d.Action, "queue", d.Queue, "consumerGroup", d.Group, "subject", d.Subject, "limit", "100", "cursor", q.Get("after")))
 	found, err := source.Read[api.Audit](r.Ctx, r.Client, r.Caller, path)
 	if err != nil {

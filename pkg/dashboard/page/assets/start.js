@@ -7,8 +7,10 @@ import { startCharts } from "./chart.js";
 import { startKeys } from "./keys.js";
 import { startLive } from "./live.js";
 import { startRedrive } from "./redrive.js";
+import { startTabs } from "./tabs.js";
 
 export function start() {
+  startTabs();
   startClock();
   startCopy();
   startForms();
