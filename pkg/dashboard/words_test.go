@@ -65,7 +65,7 @@ func TestTheSignInPageSaysWhyItAppears(t *testing.T) {
 // cookiesOf adds the cookies of an answer to a request.
 func cookiesOf(w *httptest.ResponseRecorder) func(*http.Request) {
 	return func(r *http.Request) {
-		for _, cookie := range w.Result().Cookies() { //nolint:bodyclose // a recorder has no connection
+		for _, cookie := range w.Result().Cookies() {
 			if cookie.MaxAge >= 0 {
 				r.AddCookie(cookie)
 			}

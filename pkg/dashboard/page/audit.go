@@ -120,11 +120,11 @@ func counted(value json.RawMessage) string {
 	return strings.Join(list, ", ")
 }
 
-// DoneChoices returns the actions with their words, in the order of the words.
-func DoneChoices(actions []string) []Choice {
+// Actions returns the actions that the audit records with their words, in the order of the words.
+func Actions() []Choice {
 	var list []Choice
-	for _, action := range actions {
-		list = append(list, Choice{action, Done(action)})
+	for action, text := range done {
+		list = append(list, Choice{action, text})
 	}
 	slices.SortFunc(list, func(a, b Choice) int { return cmp.Compare(a.Text, b.Text) })
 	return list
