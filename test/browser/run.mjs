@@ -501,7 +501,7 @@ async function pressesNothing(context, page, { url, partition }) {
     const [, notice = ""] = /belfry_notice=([^;]*)/.exec(answer.headers()["set-cookie"]) ?? [];
     assert.match(Buffer.from(notice, "base64url").toString(), /^-Nothing was changed: .*(permission|read-only)/, action);
   }
-  const redrive = await context.request.post(`${url}/ui/redrive`, { form: { action: "redrive", ...fields }, maxRedirects: 0 });
+  const redrive = await context.request.post(`${url}/ui/redrive`, { form: { action: "redrive", "as-of": "x", ...fields }, maxRedirects: 0 });
   assert.equal(redrive.status(), 403, "a redrive with progress");
 }
 
