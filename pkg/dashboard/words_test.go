@@ -73,17 +73,19 @@ func cookiesOf(w *httptest.ResponseRecorder) func(*http.Request) {
 	}
 }
 
-// The page of an object that does not exist has no stream. A page whose server cannot answer has one.
-func TestAPageOfNothingIsNotLive(t *testing.T) {
+// The page of an object that does not exist waits for a change. Only a page whose server cannot answer is read again without a change.
+// The page for an unknown address has no stream.
+func TestAPageOfNothingIsNotReadAgain(t *testing.T) {
 	t.Parallel()
-	for status, live := range map[int]bool{http.StatusNotFound: false, http.StatusForbidden: false, http.StatusServiceUnavailable: true} {
+	for status, live := range map[int][2]bool{http.StatusNotFound: {true, false}, http.StatusForbidden: {}, http.StatusServiceUnavailable: {true, true}} {
 		s := startOn(t, apiFunc(func(w http.ResponseWriter, _ *http.Request) {
 			w.WriteHeader(status)
 			_, _ = w.Write([]byte(`{"error": "no", "code": "x"}`))
 		}))
 		w := s.send(t, http.MethodGet, "/ui/queue?q=none", "")
 		require.Equal(t, status, w.Code)
-		require.Equal(t, live, strings.Contains(w.Body.String(), "data-live="), status)
+		require.Equal(t, live, [2]bool{strings.Contains(w.Body.String(), "data-live="), strings.Contains(w.Body.String(), "data-again")}, status)
+		require.NotContains(t, s.send(t, http.MethodGet, "/ui/none", "").Body.String(), "data-live")
 	}
 }
 

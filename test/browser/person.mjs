@@ -4,18 +4,18 @@ import assert from "node:assert/strict";
 // aims: links do not move while the pointer is over them. When the pointer leaves the list, the list is updated.
 export async function aims(browser, open) {
   const page = await browser.newPage();
-  await open.push("person.rows", "a", [1]);
-  await page.goto(`${open.url}/ui/messages?q=person.rows`);
+  await open.push("person.aim.b", "a", [1]);
+  await page.goto(`${open.url}/ui/queues?name=person.aim`);
   await page.locator("[data-live-switch][data-open]").waitFor();
-  const first = page.locator("[data-live=messages] tbody th a").first();
+  const first = page.locator("[data-live=queues] tbody th a").first();
   const before = await first.getAttribute("href");
   await first.hover();
-  await open.push("person.rows", "a", [2]);
-  await page.locator("[data-live=messages][data-held]").waitFor();
+  await open.push("person.aim.a", "a", [2]);
+  await page.locator("[data-live=queues][data-held]").waitFor();
   assert.equal(await first.getAttribute("href"), before);
   await page.mouse.move(5, 5);
-  await page.waitForFunction((old) => document.querySelector("[data-live=messages] tbody th a").getAttribute("href") !== old, before);
-  assert.equal(await page.locator("[data-live=messages] tbody tr").count(), 2);
+  await page.waitForFunction((old) => document.querySelector("[data-live=queues] tbody th a").getAttribute("href") !== old, before);
+  assert.equal(await page.locator("[data-live=queues] tbody tr").count(), 2);
   assert.equal(await page.locator("[data-held]").count(), 0);
   await page.close();
 }

@@ -85,8 +85,8 @@ type View struct {
 // Failure is an error that a page shows.
 type Failure struct {
 	Title, Text, Advice string
-	// Live is true if the page loads again when the server can answer.
-	Live bool
+	// Live is true if a change may end the failure. Again is true if the page must be read again without a change.
+	Live, Again bool
 }
 
 // Set renders the pages.

@@ -118,7 +118,7 @@ async function read() {
       stale = !show(answer, new DOMParser().parseFromString(await answer.text(), "text/html")) || stale;
     }
     clearTimeout(later);
-    if (!answer.ok || stale) later = setTimeout(() => { if (unsubscribe) read(); }, 3000);
+    if (answer.status >= 500 || stale) later = setTimeout(() => { if (unsubscribe) read(); }, 3000);
     showState();
   } catch { // the server is away: the stream says so
   } finally {
@@ -175,6 +175,6 @@ export function startLive() {
   document.addEventListener("visibilitychange", state);
   addEventListener("pagehide", () => unsubscribe?.());
   addEventListener("pageshow", (event) => { if (event.persisted) location.reload(); });
-  if (document.querySelector("[data-live=failure]")) later = setTimeout(read, 3000);
+  if (document.querySelector("[data-again]")) later = setTimeout(read, 3000);
   state();
 }
