@@ -145,6 +145,9 @@ func (h *Handlers) QueueOps(p *wire.Params) (any, error) {
 		return nil, err
 	}
 	live, err := h.LiveQueues(p, &q)
+	if err != nil {
+		return nil, err
+	}
 	partitions := map[string]int64{}
 	for i := range live {
 		partitions[live[i].Name] = live[i].Partitions

@@ -88,7 +88,7 @@ func TestALongCountRests(t *testing.T) {
 	inBubble(t, func(t *testing.T, d *testWriter) {
 		d.Writer.written = func(context.Context, time.Time) ([]backlogRow, error) { return nil, nil }
 		counts := 0
-		d.Writer.sources.Backlog = func(context.Context) (*Backlogs, error) {
+		d.sources.Backlog = func(context.Context) (*Backlogs, error) {
 			counts++
 			return &Backlogs{At: time.Now(), Took: 15 * time.Second}, nil
 		}
@@ -158,7 +158,7 @@ func TestTheNewestCountOfAllInstancesIsValid(t *testing.T) {
 		t.Helper()
 		flushed(t, w, counts, at)
 		at = at.Add(time.Minute)
-		require.EqualValues(t, depth, enginetest.Value[int64](t, pool, "SELECT depth FROM belfry.history WHERE depth IS NOT NULL ORDER BY counted_at DESC LIMIT 1"))
+		require.Equal(t, int64(depth), enginetest.Value[int64](t, pool, "SELECT depth FROM belfry.history WHERE depth IS NOT NULL ORDER BY counted_at DESC LIMIT 1"))
 	}
 	clear(now)
 	flushed(t, b, bCounts, at) // b knows an empty backlog
