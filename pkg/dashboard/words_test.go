@@ -84,7 +84,7 @@ func TestAPageOfNothingIsNotReadAgain(t *testing.T) {
 		}))
 		w := s.send(t, http.MethodGet, "/ui/queue?q=none", "")
 		require.Equal(t, status, w.Code)
-		require.Equal(t, live, [2]bool{strings.Contains(w.Body.String(), "data-live="), strings.Contains(w.Body.String(), "data-again")}, status)
+		require.Equal(t, [2]bool{strings.Contains(w.Body.String(), "data-live="), strings.Contains(w.Body.String(), "data-again")}, live, status)
 		require.NotContains(t, s.send(t, http.MethodGet, "/ui/none", "").Body.String(), "data-live")
 	}
 }

@@ -158,7 +158,7 @@ func TestTheNewestCountOfAllInstancesIsValid(t *testing.T) {
 		t.Helper()
 		flushed(t, w, counts, at)
 		at = at.Add(time.Minute)
-		require.Equal(t, int64(depth), enginetest.Value[int64](t, pool, "SELECT depth FROM belfry.history WHERE depth IS NOT NULL ORDER BY counted_at DESC LIMIT 1"))
+		require.Equal(t, depth, enginetest.Value[int64](t, pool, "SELECT depth FROM belfry.history WHERE depth IS NOT NULL ORDER BY counted_at DESC LIMIT 1"))
 	}
 	clear(now)
 	flushed(t, b, bCounts, at) // b knows an empty backlog
