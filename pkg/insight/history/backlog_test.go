@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"maps"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -70,12 +71,17 @@ func TestABacklogIsWrittenWhenItChanges(t *testing.T) {
 func TestAMissedCountIsMadeLater(t *testing.T) {
 	inBubble(t, func(t *testing.T, d *testWriter) {
 		d.Writer.written = func(context.Context, time.Time) ([]backlogRow, error) { return nil, nil }
-		failure := errors.New("the database is unavailable")
-		counts := count(d.Writer, func() (map[Key]Depth, error) { return map[Key]Depth{{"q", ""}: {5, stored}}, failure })
+		var available atomic.Bool
+		counts := count(d.Writer, func() (map[Key]Depth, error) {
+			if !available.Load() {
+				return nil, errors.New("the database is unavailable")
+			}
+			return map[Key]Depth{{"q", ""}: {5, stored}}, nil
+		})
 		d.push("q", 5)
 		d.minutes(3)
 		require.Equal(t, 3, *counts)
-		failure = nil
+		available.Store(true)
 		d.minutes(10)
 		require.Equal(t, 4, *counts)
 		require.Equal(t, map[Key]int64{{"q", ""}: 5}, depths(d.statements[len(d.statements)-1]))
