@@ -54,7 +54,7 @@ var small = map[string]string{
 	"GET /metrics": figures, "GET /metrics/prometheus": "metrics must be readable even when no memory is left",
 	"GET /openapi.json": embedded, "GET /api/v1/whoami": oneRow,
 	"GET /api/v1/pop": delivers, "GET /api/v1/pop/queue/:queue": delivers, "GET /api/v1/pop/queue/:queue/partition/:partition": delivers,
-	"GET /api/v1/sse/queue/:queue": delivers, "GET /api/v1/events": stillStream,
+	"GET /api/v1/sse/queue/:queue": delivers, "GET /api/v1/events": stillStream, "GET /ui/live": stillStream,
 	"GET /api/v1/explain": "the answer has at most 20 partitions and 20 reasons", "GET /api/v1/status/dispatcher": figures, "GET /api/v1/status/sweeps": figures,
 	"GET /api/v1/system/shared-state": figures, "GET /internal/api/shared-state/stats": figures, "GET /internal/api/inter-instance/stats": figures,
 	"GET /api/v1/migration/status": figures, "GET /api/v1/doctor": "the doctor uses its own session, and a finding has at most 20 names",
