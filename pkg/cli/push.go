@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -27,6 +28,7 @@ const pushedCounts = "QUEUED:queued DUPLICATE:duplicate BUFFERED:buffered"
 // pushOptions are the flags of push.
 type pushOptions struct {
 	file, partition, partitionKey, transactionID, traceID, key string
+	headers                                                    []string
 	batch                                                      int
 	delay                                                      string
 }
@@ -54,6 +56,7 @@ repeat an interrupted push: the server does not store a message twice.`,
 	f.StringVar(&o.transactionID, "transaction-id", "", "transaction id of a single message; a repeated push stores nothing")
 	f.StringVar(&o.key, "transaction-key", "", "JSONPath of the transaction id in the payload")
 	f.StringVar(&o.traceID, "trace-id", "", "trace id, a UUID")
+	f.StringArrayVar(&o.headers, "header", nil, "header NAME=VALUE of each message; may be repeated")
 	f.StringVar(&o.delay, "delay", "", "delay of the delivery, such as 15m or 2d")
 	f.IntVar(&o.batch, "batch", 500, "messages per request, up to 10000")
 	cmd.MarkFlagsMutuallyExclusive("partition", "partition-key")
@@ -109,6 +112,16 @@ func (o *pushOptions) builder(queueName string) (func([]byte) (client.Item, erro
 		return nil, session.UsageError(err.Error())
 	}
 	template := client.Item{Queue: queueName, Partition: o.partition, TransactionID: o.transactionID, TraceID: o.traceID}
+	for _, text := range o.headers {
+		name, value, found := strings.Cut(text, "=")
+		if !found {
+			return nil, session.UsageError(fmt.Sprintf("--header is %q: write NAME=VALUE", text))
+		}
+		if template.Headers == nil {
+			template.Headers = map[string]string{}
+		}
+		template.Headers[name] = value
+	}
 	if o.delay != "" {
 		delay, err := instant.Duration(o.delay)
 		if err != nil {

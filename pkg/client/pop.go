@@ -23,7 +23,7 @@ func Decode[T any](raw *Raw) (*Message[T], error) {
 	decoded := Message[T]{
 		ID: raw.ID, TransactionID: raw.TransactionID, TraceID: raw.TraceID, ProducerSub: raw.ProducerSub,
 		CreatedAt: raw.CreatedAt, Queue: raw.Queue, Partition: raw.Partition, PartitionID: raw.PartitionID,
-		LeaseID: raw.LeaseID, Group: raw.Group, Attempt: raw.Attempt,
+		LeaseID: raw.LeaseID, Group: raw.Group, Attempt: raw.Attempt, Headers: raw.Headers,
 	}
 	if same, ok := any(&decoded.Data).(*json.RawMessage); ok {
 		*same = raw.Data

@@ -22,7 +22,7 @@ import (
 //
 // Payload is encoded by encoding/json. A json.RawMessage is sent unchanged, and must be JSON. If TransactionID is empty, the
 // client sets a new UUIDv7. Set a TransactionID yourself if a later process may push the same message again. If TraceID is empty,
-// the client uses the trace id of the context; see WithTraceID.
+// the client uses the trace id of the context; see WithTraceID. Headers are texts that the consumer gets with the payload.
 type Item = api.PushItem
 
 // PushResult is the result of an item of a push.

@@ -114,6 +114,7 @@ type Message struct {
 	TraceID       ID
 	Payload       json.RawMessage
 	ProducerSub   string
+	Headers       Headers
 	CreatedAt     time.Time
 	// Attempt tells how often the first message of the partition in this delivery was delivered, including this delivery. With
 	// AutoAck, Attempt is 0.
@@ -123,7 +124,7 @@ type Message struct {
 // AnswerSize returns about how many bytes the message has in the answer of a pop, without the names
 // of its partition and group.
 func (m *Message) AnswerSize() int {
-	return 320 + len(m.Payload) + len(m.TransactionID) + len(m.ProducerSub)
+	return 320 + len(m.Payload) + len(m.TransactionID) + len(m.ProducerSub) + len(m.Headers)
 }
 
 // Delivery is the answer to a pop. It has no messages if nothing was poppable.

@@ -19,6 +19,8 @@ type PushItem struct {
 	TraceID ID
 	// Payload is a JSON value. It is stored byte for byte.
 	Payload json.RawMessage
+	// Headers are nil if the message has none.
+	Headers Headers
 	// ProducerSub names the authenticated producer. Empty: the producer is not authenticated.
 	ProducerSub string
 	// VisibleAt is the earliest time of delivery of this message, and of the later messages of the partition. Zero: no delay.

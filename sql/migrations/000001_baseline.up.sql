@@ -110,6 +110,7 @@ CREATE TABLE belfry.message (
     -- The client chooses transaction_id to prevent duplicates. It is unique within a partition.
     transaction_id text COLLATE "C" NOT NULL,
     producer_sub   text, -- The subject of the producer's token.
+    headers        json, -- An object of texts; see pkg/queue/headers.go. NULL: no headers.
     payload        json NOT NULL,
     PRIMARY KEY (partition_id, seq),
     UNIQUE (partition_id, transaction_id)
@@ -519,6 +520,7 @@ CREATE TABLE belfry.inbox (
     transaction_id text,
     trace_id       uuid,
     visible_at     timestamptz,
+    headers        json, -- An object of texts.
     xid            xid8 NOT NULL DEFAULT pg_current_xact_id(), -- The producer's top-level transaction.
     inserted_at    timestamptz NOT NULL DEFAULT clock_timestamp()
 ) WITH (autovacuum_vacuum_scale_factor = 0.02, autovacuum_vacuum_threshold = 1000,
@@ -533,7 +535,7 @@ CREATE TRIGGER inbox_notify AFTER INSERT ON belfry.inbox
 
 -- The inbox rows of the calling transaction, for libraries that end an INSERT with RETURNING *. From
 -- belfry.inbox a producer may read only ids, because the table also has messages of others.
-CREATE VIEW belfry.outbox WITH (security_barrier) AS SELECT i.id, i.queue, i.partition, i.payload, i.transaction_id, i.trace_id, i.visible_at
+CREATE VIEW belfry.outbox WITH (security_barrier) AS SELECT i.id, i.queue, i.partition, i.payload, i.transaction_id, i.trace_id, i.visible_at, i.headers
   FROM belfry.inbox i WHERE i.xid = pg_catalog.pg_current_xact_id_if_assigned();
 
 -- From sql/schema/inbox_rejected.sql.
@@ -548,6 +550,7 @@ CREATE TABLE belfry.inbox_rejected (
     transaction_id text,
     trace_id       uuid,
     visible_at     timestamptz,
+    headers        json,
     inserted_at    timestamptz NOT NULL,
     rejected_at    timestamptz NOT NULL DEFAULT clock_timestamp(),
     code           text NOT NULL, -- invalid, too_large or queue_full.
@@ -755,6 +758,7 @@ CREATE TYPE belfry.claim_row AS (
     payload        json,
     created_at     timestamptz,
     producer_sub   text,
+    headers        json,
     encrypted      boolean,
     attempt        integer, -- deliveries under a lease, including this one; 0 with autoAck
 
@@ -880,14 +884,14 @@ $$;
 
 -- From sql/functions/claim/delivery_bytes.sql.
 
--- Returns the bytes of one message in the answer of a pop: its payload, its names, and 1024 for the
--- rest. If exact is false, a compressed payload counts 256 times its compressed size, because pglz and
+-- Returns the bytes of one message in the answer of a pop: its payload, its names and headers, and
+-- 1024 for the rest. If exact is false, a compressed payload counts 256 times its compressed size, because pglz and
 -- lz4 expand a value at most 256 times. The body is one expression, so the planner inlines it.
-CREATE FUNCTION belfry.delivery_bytes(payload json, transaction_id text, producer_sub text, exact boolean)
+CREATE FUNCTION belfry.delivery_bytes(payload json, transaction_id text, producer_sub text, headers json, exact boolean)
 RETURNS integer LANGUAGE sql STABLE AS $$
-    SELECT 1024 + octet_length($2) + coalesce(octet_length($3), 0) + CASE
+    SELECT 1024 + octet_length($2) + coalesce(octet_length($3), 0) + coalesce(octet_length($4::text), 0) + CASE
         WHEN pg_column_compression($1) IS NULL THEN pg_column_size($1)
-        WHEN $4 THEN octet_length($1::text)
+        WHEN $5 THEN octet_length($1::text)
         ELSE 256 * least(pg_column_size($1), 8000000) END
 $$;
 
@@ -1817,7 +1821,7 @@ DECLARE
                    FOR NO KEY UPDATE OF c SKIP LOCKED) AS o;
     k record;
     sizes CURSOR (upto bigint) FOR
-        SELECT m.seq, belfry.delivery_bytes(m.payload, m.transaction_id, m.producer_sub, true) AS bytes
+        SELECT m.seq, belfry.delivery_bytes(m.payload, m.transaction_id, m.producer_sub, m.headers, true) AS bytes
           FROM belfry.message m
          WHERE m.partition_id = k.partition_id AND m.seq >= v_first AND m.seq <= upto
          ORDER BY m.seq;
@@ -1877,7 +1881,7 @@ BEGIN
             LOOP
                 RETURN NEXT r;
                 v_taken := v_taken + 1;
-                v_bytes := v_bytes + coalesce(belfry.delivery_bytes(r.payload, r.transaction_id, r.producer_sub, true), 0);
+                v_bytes := v_bytes + coalesce(belfry.delivery_bytes(r.payload, r.transaction_id, r.producer_sub, r.headers, true), 0);
             END LOOP;
             IF v_taken > 0 THEN
                 v_room := v_room - (v_taken - 1); -- the first row describes the partition, not a message
@@ -1954,7 +1958,7 @@ BEGIN
              WHERE v.visible_at > v_now OR v.created_at > v_now - make_interval(secs => f.delayed_processing);
         END IF;
         SELECT count(*), max(s.seq), sum(s.bytes) INTO v_taken, v_upto, v_bytes
-          FROM (SELECT m.seq, belfry.delivery_bytes(m.payload, m.transaction_id, m.producer_sub, false) AS bytes
+          FROM (SELECT m.seq, belfry.delivery_bytes(m.payload, m.transaction_id, m.producer_sub, m.headers, false) AS bytes
                   FROM belfry.message m
                  WHERE m.partition_id = k.partition_id AND m.seq >= v_first AND m.seq < v_end
                  ORDER BY m.seq
@@ -2017,7 +2021,7 @@ BEGIN
         RETURN NEXT r;
         RETURN QUERY
         SELECT 2::smallint, k.partition_id, NULL::smallint, NULL::timestamptz, NULL::boolean, NULL::bigint, NULL::bigint, NULL::json,
-               m.seq, m.id, m.transaction_id, m.trace_id, m.payload, m.created_at, m.producer_sub, m.encrypted, v_attempt,
+               m.seq, m.id, m.transaction_id, m.trace_id, m.payload, m.created_at, m.producer_sub, m.headers, m.encrypted, v_attempt,
                NULL::boolean, NULL::boolean, NULL::timestamptz, NULL::timestamptz, NULL::timestamptz, NULL::timestamptz
           FROM belfry.message m
          WHERE m.partition_id = k.partition_id AND m.seq >= v_first AND m.seq <= v_upto
@@ -2116,7 +2120,7 @@ BEGIN
         SELECT d.seq, d.attempts, d.deliveries, d.retry_at, m.bytes
           FROM belfry.redrive d
          CROSS JOIN LATERAL (
-                SELECT belfry.delivery_bytes(m.payload, m.transaction_id, m.producer_sub, true) AS bytes
+                SELECT belfry.delivery_bytes(m.payload, m.transaction_id, m.producer_sub, m.headers, true) AS bytes
                   FROM belfry.message m
                  WHERE m.partition_id = d.partition_id AND m.seq = d.seq OFFSET 0) AS m
          WHERE d.partition_id = p_partition AND d.group_id = p_group
@@ -2203,12 +2207,12 @@ BEGIN
     RETURN NEXT r;
     RETURN QUERY
     SELECT 2::smallint, p_partition, NULL::smallint, NULL::timestamptz, NULL::boolean, NULL::bigint, NULL::bigint, NULL::json,
-           m.seq, m.id, m.transaction_id, m.trace_id, m.payload, m.created_at, m.producer_sub, m.encrypted,
+           m.seq, m.id, m.transaction_id, m.trace_id, m.payload, m.created_at, m.producer_sub, m.headers, m.encrypted,
            CASE WHEN p_lease IS NULL THEN 0 ELSE d.attempts END,
            NULL::boolean, NULL::boolean, NULL::timestamptz, NULL::timestamptz, NULL::timestamptz, NULL::timestamptz
       FROM unnest(v_seqs, v_attempts) AS d(seq, attempts)
      CROSS JOIN LATERAL (
-            SELECT m.seq, m.id, m.transaction_id, m.trace_id, m.payload, m.created_at, m.producer_sub, m.encrypted
+            SELECT m.seq, m.id, m.transaction_id, m.trace_id, m.payload, m.created_at, m.producer_sub, m.headers, m.encrypted
               FROM belfry.message m
              WHERE m.partition_id = p_partition AND m.seq = d.seq OFFSET 0) AS m
      ORDER BY d.seq;
@@ -2489,7 +2493,7 @@ CREATE FUNCTION belfry.pop(
     partitions integer DEFAULT 1
 ) RETURNS TABLE (
     lease uuid, partition_name text, seq bigint, message_id uuid, transaction_id text, trace_id uuid, payload json,
-    created_at timestamptz, attempt integer
+    created_at timestamptz, attempt integer, headers json
 ) LANGUAGE plpgsql SECURITY DEFINER
 SET search_path = pg_catalog, pg_temp SET synchronous_commit = on SET plan_cache_mode = force_generic_plan
 SET enable_seqscan = off SET enable_hashjoin = off SET enable_mergejoin = off SET enable_bitmapscan = off SET jit = off AS $$
@@ -2603,6 +2607,7 @@ BEGIN
                     payload := r.payload;
                     created_at := r.created_at;
                     attempt := r.attempt;
+                    headers := r.headers;
                     RETURN NEXT;
                 END IF;
             END LOOP;
@@ -3172,6 +3177,42 @@ BEGIN
     END LOOP;
 END $$;
 
+-- From sql/functions/inbox/check_headers.sql.
+
+-- Returns the headers of a message as they are stored: the names in lower case. An empty object is NULL.
+-- Raises an error for headers that a push over HTTP would refuse; see pkg/queue/headers.go.
+CREATE FUNCTION belfry.check_headers(headers json) RETURNS json LANGUAGE plpgsql IMMUTABLE
+SET search_path = pg_catalog, pg_temp AS $$
+#variable_conflict use_variable
+DECLARE
+    v_bad text;
+    v_stored json;
+    v_names bigint;
+    v_different bigint;
+    v_bytes bigint;
+BEGIN
+    IF headers IS NULL THEN
+        RETURN NULL;
+    ELSIF json_typeof(headers) <> 'object' THEN
+        RAISE EXCEPTION 'the headers are of the type %', json_typeof(headers) USING ERRCODE = 'invalid_parameter_value',
+            HINT = 'Give an object of texts, such as ''{"tenant": "acme"}''.';
+    END IF;
+    SELECT min(h.key) FILTER (WHERE h.key !~ '^[-!#$%&''*+.^_`|~0-9A-Za-z]{1,128}$' OR json_typeof(h.value) <> 'string'
+                                 OR h.value #>> '{}' ~ '[\u0001-\u001f\u007f]'),
+           json_object_agg(lower(h.key COLLATE "C"), h.value ORDER BY lower(h.key COLLATE "C")),
+           count(*), count(DISTINCT lower(h.key COLLATE "C")), coalesce(sum(octet_length(h.key) + octet_length(h.value #>> '{}')), 0)
+      INTO v_bad, v_stored, v_names, v_different, v_bytes
+      FROM json_each(headers) AS h;
+    IF v_bad IS NOT NULL THEN
+        RAISE EXCEPTION 'the header % cannot be stored', quote_literal(left(v_bad, 200)) USING ERRCODE = 'invalid_parameter_value',
+            HINT = 'A name has 1 to 128 letters, digits and characters of !#$%&''*+-.^_`|~. A value is a text without control characters.';
+    ELSIF v_names > 32 OR v_bytes > 8192 OR v_different < v_names THEN
+        RAISE EXCEPTION 'the message has % headers of % different names, with % bytes', v_names, v_different, v_bytes
+            USING ERRCODE = 'invalid_parameter_value', HINT = 'A message has at most 32 headers, with 8192 bytes together. Names with other case are equal.';
+    END IF;
+    RETURN CASE WHEN v_names > 0 THEN v_stored END;
+END $$;
+
 -- From sql/functions/inbox/check_push.sql.
 
 -- Checks the arguments of push and push_many that apply to all messages. Returns the instant at which
@@ -3228,10 +3269,10 @@ CREATE FUNCTION belfry.inbox_retry(ids bigint[] DEFAULT NULL) RETURNS bigint LAN
     WITH gone AS (
         DELETE FROM belfry.inbox_rejected r
          WHERE inbox_retry.ids IS NULL OR r.id = ANY (inbox_retry.ids)
-        RETURNING r.id, r.queue, r.partition, r.payload, r.transaction_id, r.trace_id, r.visible_at
+        RETURNING r.id, r.queue, r.partition, r.payload, r.transaction_id, r.trace_id, r.visible_at, r.headers
     ), back AS (
-        INSERT INTO belfry.inbox (queue, partition, payload, transaction_id, trace_id, visible_at)
-        SELECT g.queue, g.partition, g.payload, g.transaction_id, g.trace_id, g.visible_at FROM gone g ORDER BY g.id
+        INSERT INTO belfry.inbox (queue, partition, payload, transaction_id, trace_id, visible_at, headers)
+        SELECT g.queue, g.partition, g.payload, g.transaction_id, g.trace_id, g.visible_at, g.headers FROM gone g ORDER BY g.id
         RETURNING 1
     )
     SELECT count(*) FROM back
@@ -3241,9 +3282,11 @@ $$;
 
 -- Pushes a message when the calling transaction commits. Returns the transaction id, which is
 -- transaction_id or a new one. If the partition has a message with this transaction id, none is added.
+-- headers is an object of texts; see check_headers.
 CREATE FUNCTION belfry.push(
     queue text, payload json, partition text DEFAULT 'Default', transaction_id text DEFAULT NULL,
-    delay interval DEFAULT NULL, trace_id uuid DEFAULT NULL, visible_at timestamptz DEFAULT NULL
+    delay interval DEFAULT NULL, trace_id uuid DEFAULT NULL, visible_at timestamptz DEFAULT NULL,
+    headers json DEFAULT NULL
 ) RETURNS text LANGUAGE plpgsql AS $$
 #variable_conflict use_variable
 DECLARE
@@ -3260,23 +3303,25 @@ BEGIN
         RAISE EXCEPTION 'belfry.push: the transaction id is % characters long', char_length(v_id)
             USING ERRCODE = 'invalid_parameter_value', HINT = 'At most 255 characters are allowed. Use a hash of the id instead.';
     END IF;
-    INSERT INTO belfry.inbox (queue, partition, payload, transaction_id, trace_id, visible_at)
-    VALUES (queue, coalesce(partition, 'Default'), payload, v_id, trace_id, v_at);
+    INSERT INTO belfry.inbox (queue, partition, payload, transaction_id, trace_id, visible_at, headers)
+    VALUES (queue, coalesce(partition, 'Default'), payload, v_id, trace_id, v_at, belfry.check_headers(headers));
     RETURN v_id;
 END $$;
 
 -- Pushes a jsonb payload; see the first belfry.push.
 CREATE FUNCTION belfry.push(
     queue text, payload jsonb, partition text DEFAULT 'Default', transaction_id text DEFAULT NULL,
-    delay interval DEFAULT NULL, trace_id uuid DEFAULT NULL, visible_at timestamptz DEFAULT NULL
+    delay interval DEFAULT NULL, trace_id uuid DEFAULT NULL, visible_at timestamptz DEFAULT NULL,
+    headers jsonb DEFAULT NULL
 ) RETURNS text LANGUAGE sql AS $$
-    SELECT belfry.push($1, $2::json, $3, $4, $5, $6, $7)
+    SELECT belfry.push($1, $2::json, $3, $4, $5, $6, $7, $8::json)
 $$;
 
 -- Pushes JSON text. Postgres chooses this function for a quoted payload without a type.
 CREATE FUNCTION belfry.push(
     queue text, payload text, partition text DEFAULT 'Default', transaction_id text DEFAULT NULL,
-    delay interval DEFAULT NULL, trace_id uuid DEFAULT NULL, visible_at timestamptz DEFAULT NULL
+    delay interval DEFAULT NULL, trace_id uuid DEFAULT NULL, visible_at timestamptz DEFAULT NULL,
+    headers json DEFAULT NULL
 ) RETURNS text LANGUAGE plpgsql AS $$
 #variable_conflict use_variable
 DECLARE
@@ -3289,16 +3334,17 @@ BEGIN
             USING ERRCODE = 'invalid_text_representation',
                   HINT = 'Make a JSON string from a text with to_json(x::text), and an object from a row with to_json(row).';
     END;
-    RETURN belfry.push(queue, v_payload, partition, transaction_id, delay, trace_id, visible_at);
+    RETURN belfry.push(queue, v_payload, partition, transaction_id, delay, trace_id, visible_at, headers);
 END $$;
 
 -- From sql/functions/inbox/push_many.sql.
 
--- Pushes many messages with one statement, in the order of the arrays. partitions and transaction_ids
--- have the length of payloads, or are NULL. Returns the positions, from 1, and the transaction ids.
+-- Pushes many messages with one statement, in the order of the arrays. partitions, transaction_ids
+-- and headers have the length of payloads, or are NULL. Returns the positions, from 1, and the transaction ids.
 CREATE FUNCTION belfry.push_many(
     queue text, payloads json[], partitions text[] DEFAULT NULL, transaction_ids text[] DEFAULT NULL,
-    delay interval DEFAULT NULL, trace_id uuid DEFAULT NULL, visible_at timestamptz DEFAULT NULL
+    delay interval DEFAULT NULL, trace_id uuid DEFAULT NULL, visible_at timestamptz DEFAULT NULL,
+    headers json[] DEFAULT NULL
 ) RETURNS TABLE (index bigint, id text) LANGUAGE plpgsql AS $$
 #variable_conflict use_column
 DECLARE
@@ -3306,9 +3352,12 @@ DECLARE
     v_ids text[];
     v_bad bigint;
 BEGIN
-    IF cardinality(partitions) <> cardinality(payloads) OR cardinality(transaction_ids) <> cardinality(payloads) THEN
-        RAISE EXCEPTION 'belfry.push_many: there are % payloads, % partitions and % transaction ids',
-            coalesce(cardinality(payloads), 0), coalesce(cardinality(partitions), 0), coalesce(cardinality(transaction_ids), 0)
+    IF cardinality(partitions) <> cardinality(payloads) OR cardinality(transaction_ids) <> cardinality(payloads)
+        OR cardinality(headers) <> cardinality(payloads)
+    THEN
+        RAISE EXCEPTION 'belfry.push_many: there are % payloads, % partitions, % transaction ids and % headers',
+            coalesce(cardinality(payloads), 0), coalesce(cardinality(partitions), 0), coalesce(cardinality(transaction_ids), 0),
+            coalesce(cardinality(headers), 0)
             USING ERRCODE = 'array_subscript_error', HINT = 'Give one for each payload, or leave the array out.';
     END IF;
     -- unnest pairs the arrays, whatever their bounds and dimensions are.
@@ -3320,9 +3369,10 @@ BEGIN
         RAISE EXCEPTION 'belfry.push_many: message % cannot be pushed', v_bad USING ERRCODE = 'invalid_parameter_value',
             HINT = 'A payload must not be NULL, a partition has at most 255 bytes and is not . or .., a transaction id at most 255 characters.';
     END IF;
-    INSERT INTO belfry.inbox (queue, partition, payload, transaction_id, trace_id, visible_at)
-    SELECT push_many.queue, coalesce(p.lane, 'Default'), p.payload, p.id, push_many.trace_id, v_at
-      FROM unnest(payloads, partitions, v_ids) WITH ORDINALITY AS p(payload, lane, id, nth)
+    INSERT INTO belfry.inbox (queue, partition, payload, transaction_id, trace_id, visible_at, headers)
+    SELECT push_many.queue, coalesce(p.lane, 'Default'), p.payload, p.id, push_many.trace_id, v_at,
+           belfry.check_headers(p.headers)
+      FROM unnest(payloads, partitions, v_ids, push_many.headers) WITH ORDINALITY AS p(payload, lane, id, headers, nth)
      ORDER BY p.nth;
     RETURN QUERY SELECT i.nth, i.id FROM unnest(v_ids) WITH ORDINALITY AS i(id, nth) ORDER BY i.nth;
 END $$;
@@ -3450,7 +3500,7 @@ REVOKE ALL ON FUNCTION belfry.resume(text, text, text) FROM PUBLIC;
 -- By message:
 --   p_lanes, p_nths          The index in p_partitions, and the position in that partition, from 1.
 --   p_ids, p_transactions, p_payloads
---   p_traces, p_subs, p_visible_at, p_encrypted   May be empty.
+--   p_traces, p_subs, p_visible_at, p_encrypted, p_headers   May be empty.
 -- p_check_duplicates: a transaction id may be stored already. The arrays have a transaction id at most
 -- once for each partition.
 --
@@ -3466,7 +3516,7 @@ CREATE FUNCTION belfry.append(
     p_partitions bigint[], p_counts bigint[], p_visible_until timestamptz[], p_sealed bigint[],
     p_lanes integer[], p_nths integer[], p_ids uuid[], p_transactions text[], p_payloads text[],
     p_traces uuid[], p_subs text[], p_visible_at timestamptz[], p_encrypted boolean[], p_check_duplicates boolean,
-    p_bounded bigint[] DEFAULT NULL
+    p_bounded bigint[] DEFAULT NULL, p_headers text[] DEFAULT NULL
 ) RETURNS TABLE (ord bigint, stored_id uuid) LANGUAGE plpgsql AS $$
 DECLARE
     v_ctids tid[];
@@ -3519,11 +3569,12 @@ BEGIN
     END IF;
 
     INSERT INTO belfry.message
-           (partition_id, seq, created_at, visible_at, id, trace_id, encrypted, transaction_id, producer_sub, payload)
+           (partition_id, seq, created_at, visible_at, id, trace_id, encrypted, transaction_id, producer_sub, headers, payload)
     SELECT p_partitions[i.lane], v_seqs[i.lane] + i.nth, v_times[i.lane], i.visible_at, i.id, i.trace_id,
-           coalesce(i.encrypted, false), i.transaction_id, i.producer_sub, i.payload::json
-      FROM unnest(p_lanes, v_nths, p_ids, p_transactions, p_payloads, p_traces, p_subs, p_visible_at, p_encrypted)
-           AS i(lane, nth, id, transaction_id, payload, trace_id, producer_sub, visible_at, encrypted)
+           coalesce(i.encrypted, false), i.transaction_id, i.producer_sub, i.headers::json, i.payload::json
+      FROM unnest(p_lanes, v_nths, p_ids, p_transactions, p_payloads, p_traces, p_subs, p_visible_at, p_encrypted,
+                  p_headers)
+           AS i(lane, nth, id, transaction_id, payload, trace_id, producer_sub, visible_at, encrypted, headers)
      WHERE i.nth IS NOT NULL;
 
     UPDATE belfry.partition p
@@ -3772,7 +3823,7 @@ BEGIN
     END IF;
     RETURN QUERY SELECT format(s.text, role_name, pg_get_userbyid(o.relowner)) FROM pg_class o, (VALUES
         ('producer consumer admin', 'GRANT USAGE ON SCHEMA belfry TO %I'), ('producer consumer admin', 'GRANT SELECT ON belfry.grants TO %I'),
-        ('producer admin', 'GRANT INSERT (queue, partition, payload, transaction_id, trace_id, visible_at), SELECT (id) ON belfry.inbox, belfry.outbox TO %I'),
+        ('producer admin', 'GRANT INSERT (queue, partition, payload, transaction_id, trace_id, visible_at, headers), SELECT (id) ON belfry.inbox, belfry.outbox TO %I'),
         -- Rights on columns, because a role with UPDATE or DELETE on a whole table may also lock the table.
         ('producer admin', 'GRANT INSERT (target, queue, events, key, condition, payload, columns, strict), UPDATE (events) ON belfry.attachment TO %I'),
         ('producer admin', 'GRANT INSERT (target, queue, event, code, message) ON belfry.attachment_failure TO %I'),
@@ -4411,4 +4462,4 @@ BEGIN
         END LOOP;
     END LOOP;
 END $$;
-COMMENT ON FUNCTION belfry.baseline() IS '1e5ee1f224149b708c35ca795e3bba197dfe5b39ad116761c061a741a5187318';
+COMMENT ON FUNCTION belfry.baseline() IS 'e0137ca4b8858b4f66fdf37c5ab130b83d47cb4c32fa299cede7c55c5f453dac';

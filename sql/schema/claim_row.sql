@@ -31,6 +31,7 @@ CREATE TYPE belfry.claim_row AS (
     payload        json,
     created_at     timestamptz,
     producer_sub   text,
+    headers        json,
     encrypted      boolean,
     attempt        integer, -- deliveries under a lease, including this one; 0 with autoAck
 

@@ -8,6 +8,7 @@ CREATE TABLE belfry.inbox_rejected (
     transaction_id text,
     trace_id       uuid,
     visible_at     timestamptz,
+    headers        json,
     inserted_at    timestamptz NOT NULL,
     rejected_at    timestamptz NOT NULL DEFAULT clock_timestamp(),
     code           text NOT NULL, -- invalid, too_large or queue_full.

@@ -11,6 +11,7 @@ CREATE TABLE belfry.message (
     -- The client chooses transaction_id to prevent duplicates. It is unique within a partition.
     transaction_id text COLLATE "C" NOT NULL,
     producer_sub   text, -- The subject of the producer's token.
+    headers        json, -- An object of texts; see pkg/queue/headers.go. NULL: no headers.
     payload        json NOT NULL,
     PRIMARY KEY (partition_id, seq),
     UNIQUE (partition_id, transaction_id)

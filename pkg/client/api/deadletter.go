@@ -7,19 +7,20 @@ import (
 
 // DeadLetter is a message that the server has stopped delivering to a group.
 type DeadLetter struct {
-	ID            *ID             `json:"id"` // The id of the message. null when the message was deleted.
-	TransactionID *string         `json:"transactionId"`
-	PartitionID   ID              `json:"partitionId"`
-	Queue         Name            `json:"queue"`
-	Partition     Name            `json:"partition"`
-	ConsumerGroup Name            `json:"consumerGroup"`
-	ErrorMessage  string          `json:"errorMessage"`       // The error text of the acknowledgment.
-	RetryCount    int64           `json:"retryCount"`         // The number of failures before the last failure.
-	Data          json.RawMessage `json:"data"`               // The payload as pushed.
-	DataError     string          `json:"dataError,omitzero"` // Why the payload cannot be shown.
-	ProducerSub   *string         `json:"producerSub"`
-	CreatedAt     *time.Time      `json:"createdAt"`
-	FailedAt      time.Time       `json:"failedAt"`
+	ID            *ID               `json:"id"` // The id of the message. null when the message was deleted.
+	TransactionID *string           `json:"transactionId"`
+	PartitionID   ID                `json:"partitionId"`
+	Queue         Name              `json:"queue"`
+	Partition     Name              `json:"partition"`
+	ConsumerGroup Name              `json:"consumerGroup"`
+	ErrorMessage  string            `json:"errorMessage"`       // The error text of the acknowledgment.
+	RetryCount    int64             `json:"retryCount"`         // The number of failures before the last failure.
+	Data          json.RawMessage   `json:"data"`               // The payload as pushed.
+	DataError     string            `json:"dataError,omitzero"` // Why the payload cannot be shown.
+	ProducerSub   *string           `json:"producerSub"`
+	Headers       map[string]string `json:"headers,omitzero"` // The headers of the message. Absent if it has none.
+	CreatedAt     *time.Time        `json:"createdAt"`
+	FailedAt      time.Time         `json:"failedAt"`
 }
 
 // DeadLetters is the answer to GET /api/v1/dlq.

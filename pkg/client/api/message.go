@@ -22,13 +22,15 @@ type ListedMessage struct {
 	Task      Name   `json:"task"`
 	Status    string `json:"status"`
 	// The status for the reader without a group. `pending` when no such reader exists.
-	QueueStatus    *string    `json:"queueStatus"`
-	BusStatus      BusStatus  `json:"busStatus"`
-	TraceID        *ID        `json:"traceId"`
-	ProducerSub    *string    `json:"producerSub"`
-	QueuePriority  int        `json:"queuePriority"`
-	CreatedAt      time.Time  `json:"createdAt"`
-	LeaseExpiresAt *time.Time `json:"leaseExpiresAt"`
+	QueueStatus *string   `json:"queueStatus"`
+	BusStatus   BusStatus `json:"busStatus"`
+	TraceID     *ID       `json:"traceId"`
+	ProducerSub *string   `json:"producerSub"`
+	// The headers. Absent if the message has none.
+	Headers        map[string]string `json:"headers,omitzero"`
+	QueuePriority  int               `json:"queuePriority"`
+	CreatedAt      time.Time         `json:"createdAt"`
+	LeaseExpiresAt *time.Time        `json:"leaseExpiresAt"`
 }
 
 // BusStatus counts the groups of a message.

@@ -33,8 +33,9 @@ type Message[T any] struct {
 	Group         Name      `json:"consumerGroup"`
 	// The number of deliveries of the first message of the partition, including this delivery. It is above 1 after a failure,
 	// an ended lease, or a crash. 0 with `autoAck`.
-	Attempt int  `json:"attempt"`
-	Queue   Name `json:"queue,omitzero"` // The queue. The server does not send this member: the client copies it from the answer.
+	Attempt int               `json:"attempt"`
+	Headers map[string]string `json:"headers,omitzero"` // The headers, with names in lower case. Absent if the message has none.
+	Queue   Name              `json:"queue,omitzero"`   // The queue. The server does not send this member: the client copies it from the answer.
 }
 
 // MarshalJSON encodes the message as the server sent it, and adds the queue unless it is empty.
@@ -49,21 +50,22 @@ func (m Message[T]) MarshalJSON() ([]byte, error) {
 	encoder := json.NewEncoder(&buffer)
 	encoder.SetEscapeHTML(false)
 	err := encoder.Encode(struct {
-		ID            string  `json:"id"`
-		TransactionID string  `json:"transactionId"`
-		TraceID       *string `json:"traceId"`
-		Data          T       `json:"data"`
-		ProducerSub   *string `json:"producerSub"`
-		CreatedAt     string  `json:"createdAt"`
-		PartitionID   string  `json:"partitionId"`
-		Partition     string  `json:"partition"`
-		LeaseID       string  `json:"leaseId"`
-		Group         string  `json:"consumerGroup"`
-		Attempt       int     `json:"attempt"`
-		Queue         string  `json:"queue,omitzero"`
+		ID            string            `json:"id"`
+		TransactionID string            `json:"transactionId"`
+		TraceID       *string           `json:"traceId"`
+		Data          T                 `json:"data"`
+		ProducerSub   *string           `json:"producerSub"`
+		CreatedAt     string            `json:"createdAt"`
+		PartitionID   string            `json:"partitionId"`
+		Partition     string            `json:"partition"`
+		LeaseID       string            `json:"leaseId"`
+		Group         string            `json:"consumerGroup"`
+		Attempt       int               `json:"attempt"`
+		Headers       map[string]string `json:"headers,omitzero"`
+		Queue         string            `json:"queue,omitzero"`
 	}{
 		m.ID, m.TransactionID, orNull(m.TraceID), m.Data, orNull(m.ProducerSub), m.CreatedAt.UTC().Format("2006-01-02T15:04:05.000000Z"),
-		m.PartitionID, m.Partition, m.LeaseID, m.Group, m.Attempt, m.Queue,
+		m.PartitionID, m.Partition, m.LeaseID, m.Group, m.Attempt, m.Headers, m.Queue,
 	})
 	return bytes.TrimSpace(buffer.Bytes()), err
 }

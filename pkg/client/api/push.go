@@ -15,7 +15,11 @@ type PushItem struct {
 	// The id of the message, at most 255 characters. A partition stores only one message with the same id. If the id is absent
 	// or empty, the server generates an id.
 	TransactionID string `json:"transactionId,omitzero"`
-	TraceID       string `json:"traceId,omitzero"` // A UUID that is stored with the message. If it is empty, the message has no trace id.
+	// A UUID that is stored with the message. If it is empty, the trace id of the header `traceparent` is stored, if there is one.
+	TraceID string `json:"traceId,omitzero"`
+	// Texts that travel with the message, at most 32, with 8 KiB together. A name has at most 128 letters, digits and characters of
+	// !#$%&'*+-.^_`|~ and is stored in lower case. A value has no control characters.
+	Headers map[string]string `json:"headers,omitzero"`
 	// Any JSON value that all clients can read (see Bodies above). It is delivered byte for byte. An absent payload means `null`.
 	Payload any `json:"payload"`
 	// The earliest delivery, in seconds after the push, at most a year. Later messages of the partition wait for this message.

@@ -97,6 +97,7 @@ type Letter struct {
 	TransactionID string
 	ProducerSub   string
 	CreatedAt     time.Time
+	Headers       queue.Headers
 	// Payload is decrypted. It is nil if the message is deleted or PayloadError is set.
 	Payload      []byte
 	PayloadError string
@@ -133,7 +134,7 @@ func (l *Letters) readLetter(row pgx.CollectableRow) (letter Letter, err error) 
 	var encrypted bool
 	err = row.Scan(&letter.ID, &letter.FailedAt, &letter.Failures, &letter.Error, &letter.Queue, &letter.Group, &letter.Partition,
 		&letter.PartitionID, (*zeronull.UUID)(&letter.MessageID), (*zeronull.Text)(&letter.TransactionID), &letter.Payload, &encrypted,
-		(*zeronull.Text)(&letter.ProducerSub), (*zeronull.Timestamptz)(&letter.CreatedAt))
+		(*zeronull.Text)(&letter.ProducerSub), (*zeronull.Timestamptz)(&letter.CreatedAt), (*[]byte)(&letter.Headers))
 	if err == nil {
 		letter.Payload, letter.PayloadError = l.decrypt(letter.Payload, encrypted, seal.Message{
 			Queue: letter.Queue, Partition: letter.Partition, ID: letter.MessageID,

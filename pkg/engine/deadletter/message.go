@@ -45,6 +45,7 @@ type Message struct {
 	RetryLimit, RetryDelay int64
 	TTL                    int64
 	Encrypted              bool
+	Headers                queue.Headers
 	// Payload is decrypted. It is nil if PayloadError is set.
 	Payload      []byte
 	PayloadError string
@@ -99,7 +100,7 @@ func readGroupState(row pgx.CollectableRow) (g GroupState, err error) {
 func (l *Letters) find(ctx context.Context, partition queue.ID, transactionID string) (m Message, err error) {
 	err = l.pool.QueryRow(ctx, sqlMessageShow, [16]byte(partition), transactionID).Scan(
 		&m.partitionID, &m.seq, &m.ID, (*zeronull.UUID)(&m.TraceID), (*zeronull.Text)(&m.ProducerSub), &m.CreatedAt,
-		&m.Payload, &m.Encrypted, &m.Partition, &m.Queue, &m.Namespace, &m.Task, &m.Priority, &m.LeaseTime,
+		&m.Payload, &m.Encrypted, (*[]byte)(&m.Headers), &m.Partition, &m.Queue, &m.Namespace, &m.Task, &m.Priority, &m.LeaseTime,
 		&m.RetryLimit, &m.RetryDelay, &m.TTL)
 	if postgres.IsNoRows(err) {
 		return m, &queue.Error{Code: queue.CodeNotFound, Message: "Message not found"}

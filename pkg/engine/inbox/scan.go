@@ -112,7 +112,7 @@ func (s *Sequencer) readBatches(ctx context.Context, hand func([]row) bool) (sna
 		if !ok {
 			continue
 		}
-		bytes += len(r.item.Payload)
+		bytes += len(r.item.Payload) + len(r.item.Headers)
 		batch = append(batch, r)
 		if len(batch) == batchRows || bytes >= batchBytes {
 			silence.Stop()
@@ -138,13 +138,29 @@ func (s *Sequencer) readRow(rows pgx.Rows) (r row, snapshot string, ok bool, err
 	var queueName pgtype.Text
 	var bytes int64
 	var tooLate bool
+	var headers []byte
 	item := &r.item
 	err = rows.Scan((*zeronull.Text)(&snapshot), (*zeronull.Int8)(&r.id), &queueName, (*zeronull.Text)(&item.Partition),
 		(*[]byte)(&item.Payload), (*zeronull.Int8)(&bytes), &item.TransactionID, (*zeronull.UUID)(&item.TraceID),
-		(*zeronull.Timestamptz)(&item.VisibleAt), &tooLate)
+		(*zeronull.Timestamptz)(&item.VisibleAt), &tooLate, &headers)
 	item.Queue = queueName.String
-	r.problem = s.check(item, bytes, tooLate)
+	if r.problem = s.check(item, bytes, tooLate); r.problem == nil && headers != nil {
+		r.problem = setHeaders(item, headers)
+	}
 	return r, snapshot, queueName.Valid, err
+}
+
+// setHeaders sets the headers of an item, and its trace id if the row has none. It returns the error with which a push over HTTP
+// would be refused, or nil.
+func setHeaders(item *queue.PushItem, raw []byte) (problem *queue.Error) {
+	var err error
+	if item.Headers, err = queue.ParseHeaders("headers", raw); errors.As(err, &problem) {
+		return problem
+	}
+	if item.TraceID.IsZero() {
+		item.TraceID = item.Headers.TraceID()
+	}
+	return nil
 }
 
 // check returns the error with which a push over HTTP would be refused, or nil.

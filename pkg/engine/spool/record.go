@@ -27,6 +27,7 @@ type item struct {
 	Partition, TransactionID, ProducerSub string
 	TraceID                               queue.ID
 	VisibleAt                             time.Time
+	Headers                               queue.Headers
 	// If Sealed is set, Payload is encrypted for a message with the id Seal.
 	Payload []byte
 	Sealed  bool
@@ -50,7 +51,7 @@ func pack(items []queue.PushItem, sealer *seal.Sealer, now time.Time) ([]*record
 		}
 		packed := item{
 			Partition: pushed.Partition, TransactionID: pushed.TransactionID, ProducerSub: pushed.ProducerSub, TraceID: pushed.TraceID,
-			VisibleAt: visible, Payload: pushed.Payload,
+			VisibleAt: visible, Payload: pushed.Payload, Headers: pushed.Headers,
 		}
 		if sealer.HasKey() {
 			packed.Sealed, packed.Seal = true, queue.NewID()
@@ -72,7 +73,7 @@ func (i *item) message(queueName string) seal.Message {
 func (i *item) unpack(queueName string, sealer *seal.Sealer) (queue.PushItem, error) {
 	out := queue.PushItem{
 		Queue: queueName, Partition: i.Partition, TransactionID: i.TransactionID, ProducerSub: i.ProducerSub, TraceID: i.TraceID,
-		VisibleAt: i.VisibleAt, Payload: json.RawMessage(i.Payload),
+		VisibleAt: i.VisibleAt, Payload: json.RawMessage(i.Payload), Headers: i.Headers,
 	}
 	if !i.Sealed {
 		return out, nil
@@ -88,7 +89,7 @@ func (r *record) size() int64 {
 	size := int64(overhead + len(r.Queue))
 	for i := range r.Items {
 		packed := &r.Items[i]
-		size += int64(perItem + len(packed.Partition) + len(packed.TransactionID) + len(packed.ProducerSub) + len(packed.Payload))
+		size += int64(perItem + len(packed.Partition) + len(packed.TransactionID) + len(packed.ProducerSub) + len(packed.Payload) + len(packed.Headers))
 	}
 	return size
 }

@@ -99,7 +99,7 @@ func appendHead(b []byte, d *queue.Delivery, lease, group []byte) []byte {
 }
 
 // appendIDs appends the beginning of a message, up to its payload. Queen MQ has the same members of a
-// message, except attempt.
+// message, except attempt and headers.
 func appendIDs(b []byte, m *queue.Message) []byte {
 	b = wire.AppendID(b, `{"id":`, m.ID)
 	b = wire.AppendString(b, `,"transactionId":`, m.TransactionID)
@@ -119,5 +119,8 @@ func appendRest(b []byte, m *queue.Message, lease, group []byte) []byte {
 	b = append(b, `,"consumerGroup":`...)
 	b = append(b, group...)
 	b = wire.AppendInt(b, `,"attempt":`, m.Attempt)
+	if m.Headers != nil {
+		b = append(append(b, `,"headers":`...), m.Headers...)
+	}
 	return append(b, '}')
 }

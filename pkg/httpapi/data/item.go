@@ -54,6 +54,9 @@ func readItem(path string, raw jsontext.Value, place itemPlace) (r itemReader, e
 	case !r.hasQueue:
 		return r, r.notString("queue")
 	}
+	if r.TraceID.IsZero() {
+		r.TraceID = r.Headers.TraceID()
+	}
 	return r, r.check()
 }
 
@@ -71,6 +74,10 @@ func (r *itemReader) member(name string, value jsontext.Value) (err error) {
 		r.TransactionID, err = r.text(name, value)
 	case "traceId":
 		r.TraceID, err = r.traceID(value)
+	case "headers":
+		if value.Kind() != 'n' {
+			r.Headers, err = queue.ParseHeaders(r.path+name, value)
+		}
 	case "delaySeconds":
 		r.Delay, err = r.delay(value)
 		r.bySeconds = value.Kind() != 'n'

@@ -31,7 +31,7 @@ func DeadLetterRow(l *deadletter.Letter) api.DeadLetter {
 	row := api.DeadLetter{
 		ID: wire.IDOrNull(l.MessageID), PartitionID: l.PartitionID.String(), Queue: l.Queue, Partition: l.Partition, ConsumerGroup: l.Group,
 		ErrorMessage: l.Error, RetryCount: int64(l.Failures), Data: l.Payload, DataError: l.PayloadError, ProducerSub: wire.OrNull(l.ProducerSub),
-		CreatedAt: &l.CreatedAt, FailedAt: l.FailedAt,
+		Headers: l.Headers.Map(), CreatedAt: &l.CreatedAt, FailedAt: l.FailedAt,
 	}
 	if row.ID != nil { // the message is not deleted
 		row.TransactionID = &l.TransactionID

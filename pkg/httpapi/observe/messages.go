@@ -51,7 +51,7 @@ func messageRow(m *stats.Message) api.ListedMessage {
 		MessageRef: MessageRef(m), Namespace: m.Namespace, Task: m.Task, Status: string(m.Status),
 		QueueStatus: wire.OrNull(string(m.QueueStatus)), BusStatus: api.BusStatus{ConsumedBy: m.DoneBy, TotalGroups: m.Groups},
 		TraceID: wire.IDOrNull(m.TraceID), ProducerSub: wire.OrNull(m.ProducerSub), QueuePriority: int(m.Priority),
-		CreatedAt: m.CreatedAt, LeaseExpiresAt: &m.LeasedUntil,
+		Headers: m.Headers.Map(), CreatedAt: m.CreatedAt, LeaseExpiresAt: &m.LeasedUntil,
 	}
 }
 

@@ -215,7 +215,7 @@ func (m *merger) add(rows []Message) {
 // scanMessage returns a message and the number of its partition in the chunk, from 1.
 func scanMessage(row pgx.CollectableRow) (m Message, number int64, err error) {
 	err = row.Scan(&number, &m.position.seq, &m.CreatedAt, &m.ID, &m.TransactionID, (*zeronull.UUID)(&m.TraceID),
-		(*zeronull.Text)(&m.ProducerSub), &m.PartitionID, &m.Partition, &m.queueKey, &m.dead, &m.queueMode, &m.queueDone,
+		(*zeronull.Text)(&m.ProducerSub), (*[]byte)(&m.Headers), &m.PartitionID, &m.Partition, &m.queueKey, &m.dead, &m.queueMode, &m.queueDone,
 		(*zeronull.Timestamptz)(&m.LeasedUntil), &m.Groups, &m.DoneBy)
 	m.position.at = m.CreatedAt
 	m.setStatus()

@@ -56,6 +56,7 @@ type Message struct {
 	TransactionID string
 	TraceID       queue.ID
 	ProducerSub   string
+	Headers       queue.Headers
 	CreatedAt     time.Time
 	Queue         string
 	Namespace     string

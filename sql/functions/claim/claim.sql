@@ -64,7 +64,7 @@ DECLARE
                    FOR NO KEY UPDATE OF c SKIP LOCKED) AS o;
     k record;
     sizes CURSOR (upto bigint) FOR
-        SELECT m.seq, belfry.delivery_bytes(m.payload, m.transaction_id, m.producer_sub, true) AS bytes
+        SELECT m.seq, belfry.delivery_bytes(m.payload, m.transaction_id, m.producer_sub, m.headers, true) AS bytes
           FROM belfry.message m
          WHERE m.partition_id = k.partition_id AND m.seq >= v_first AND m.seq <= upto
          ORDER BY m.seq;
@@ -124,7 +124,7 @@ BEGIN
             LOOP
                 RETURN NEXT r;
                 v_taken := v_taken + 1;
-                v_bytes := v_bytes + coalesce(belfry.delivery_bytes(r.payload, r.transaction_id, r.producer_sub, true), 0);
+                v_bytes := v_bytes + coalesce(belfry.delivery_bytes(r.payload, r.transaction_id, r.producer_sub, r.headers, true), 0);
             END LOOP;
             IF v_taken > 0 THEN
                 v_room := v_room - (v_taken - 1); -- the first row describes the partition, not a message
@@ -201,7 +201,7 @@ BEGIN
              WHERE v.visible_at > v_now OR v.created_at > v_now - make_interval(secs => f.delayed_processing);
         END IF;
         SELECT count(*), max(s.seq), sum(s.bytes) INTO v_taken, v_upto, v_bytes
-          FROM (SELECT m.seq, belfry.delivery_bytes(m.payload, m.transaction_id, m.producer_sub, false) AS bytes
+          FROM (SELECT m.seq, belfry.delivery_bytes(m.payload, m.transaction_id, m.producer_sub, m.headers, false) AS bytes
                   FROM belfry.message m
                  WHERE m.partition_id = k.partition_id AND m.seq >= v_first AND m.seq < v_end
                  ORDER BY m.seq
@@ -264,7 +264,7 @@ BEGIN
         RETURN NEXT r;
         RETURN QUERY
         SELECT 2::smallint, k.partition_id, NULL::smallint, NULL::timestamptz, NULL::boolean, NULL::bigint, NULL::bigint, NULL::json,
-               m.seq, m.id, m.transaction_id, m.trace_id, m.payload, m.created_at, m.producer_sub, m.encrypted, v_attempt,
+               m.seq, m.id, m.transaction_id, m.trace_id, m.payload, m.created_at, m.producer_sub, m.headers, m.encrypted, v_attempt,
                NULL::boolean, NULL::boolean, NULL::timestamptz, NULL::timestamptz, NULL::timestamptz, NULL::timestamptz
           FROM belfry.message m
          WHERE m.partition_id = k.partition_id AND m.seq >= v_first AND m.seq <= v_upto

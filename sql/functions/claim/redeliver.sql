@@ -35,7 +35,7 @@ BEGIN
         SELECT d.seq, d.attempts, d.deliveries, d.retry_at, m.bytes
           FROM belfry.redrive d
          CROSS JOIN LATERAL (
-                SELECT belfry.delivery_bytes(m.payload, m.transaction_id, m.producer_sub, true) AS bytes
+                SELECT belfry.delivery_bytes(m.payload, m.transaction_id, m.producer_sub, m.headers, true) AS bytes
                   FROM belfry.message m
                  WHERE m.partition_id = d.partition_id AND m.seq = d.seq OFFSET 0) AS m
          WHERE d.partition_id = p_partition AND d.group_id = p_group
@@ -122,12 +122,12 @@ BEGIN
     RETURN NEXT r;
     RETURN QUERY
     SELECT 2::smallint, p_partition, NULL::smallint, NULL::timestamptz, NULL::boolean, NULL::bigint, NULL::bigint, NULL::json,
-           m.seq, m.id, m.transaction_id, m.trace_id, m.payload, m.created_at, m.producer_sub, m.encrypted,
+           m.seq, m.id, m.transaction_id, m.trace_id, m.payload, m.created_at, m.producer_sub, m.headers, m.encrypted,
            CASE WHEN p_lease IS NULL THEN 0 ELSE d.attempts END,
            NULL::boolean, NULL::boolean, NULL::timestamptz, NULL::timestamptz, NULL::timestamptz, NULL::timestamptz
       FROM unnest(v_seqs, v_attempts) AS d(seq, attempts)
      CROSS JOIN LATERAL (
-            SELECT m.seq, m.id, m.transaction_id, m.trace_id, m.payload, m.created_at, m.producer_sub, m.encrypted
+            SELECT m.seq, m.id, m.transaction_id, m.trace_id, m.payload, m.created_at, m.producer_sub, m.headers, m.encrypted
               FROM belfry.message m
              WHERE m.partition_id = p_partition AND m.seq = d.seq OFFSET 0) AS m
      ORDER BY d.seq;

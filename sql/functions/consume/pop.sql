@@ -17,7 +17,7 @@ CREATE FUNCTION belfry.pop(
     partitions integer DEFAULT 1
 ) RETURNS TABLE (
     lease uuid, partition_name text, seq bigint, message_id uuid, transaction_id text, trace_id uuid, payload json,
-    created_at timestamptz, attempt integer
+    created_at timestamptz, attempt integer, headers json
 ) LANGUAGE plpgsql SECURITY DEFINER
 SET search_path = pg_catalog, pg_temp SET synchronous_commit = on SET plan_cache_mode = force_generic_plan
 SET enable_seqscan = off SET enable_hashjoin = off SET enable_mergejoin = off SET enable_bitmapscan = off SET jit = off AS $$
@@ -131,6 +131,7 @@ BEGIN
                     payload := r.payload;
                     created_at := r.created_at;
                     attempt := r.attempt;
+                    headers := r.headers;
                     RETURN NEXT;
                 END IF;
             END LOOP;

@@ -1,8 +1,9 @@
--- Pushes many messages with one statement, in the order of the arrays. partitions and transaction_ids
--- have the length of payloads, or are NULL. Returns the positions, from 1, and the transaction ids.
+-- Pushes many messages with one statement, in the order of the arrays. partitions, transaction_ids
+-- and headers have the length of payloads, or are NULL. Returns the positions, from 1, and the transaction ids.
 CREATE FUNCTION belfry.push_many(
     queue text, payloads json[], partitions text[] DEFAULT NULL, transaction_ids text[] DEFAULT NULL,
-    delay interval DEFAULT NULL, trace_id uuid DEFAULT NULL, visible_at timestamptz DEFAULT NULL
+    delay interval DEFAULT NULL, trace_id uuid DEFAULT NULL, visible_at timestamptz DEFAULT NULL,
+    headers json[] DEFAULT NULL
 ) RETURNS TABLE (index bigint, id text) LANGUAGE plpgsql AS $$
 #variable_conflict use_column
 DECLARE
@@ -10,9 +11,12 @@ DECLARE
     v_ids text[];
     v_bad bigint;
 BEGIN
-    IF cardinality(partitions) <> cardinality(payloads) OR cardinality(transaction_ids) <> cardinality(payloads) THEN
-        RAISE EXCEPTION 'belfry.push_many: there are % payloads, % partitions and % transaction ids',
-            coalesce(cardinality(payloads), 0), coalesce(cardinality(partitions), 0), coalesce(cardinality(transaction_ids), 0)
+    IF cardinality(partitions) <> cardinality(payloads) OR cardinality(transaction_ids) <> cardinality(payloads)
+        OR cardinality(headers) <> cardinality(payloads)
+    THEN
+        RAISE EXCEPTION 'belfry.push_many: there are % payloads, % partitions, % transaction ids and % headers',
+            coalesce(cardinality(payloads), 0), coalesce(cardinality(partitions), 0), coalesce(cardinality(transaction_ids), 0),
+            coalesce(cardinality(headers), 0)
             USING ERRCODE = 'array_subscript_error', HINT = 'Give one for each payload, or leave the array out.';
     END IF;
     -- unnest pairs the arrays, whatever their bounds and dimensions are.
@@ -24,9 +28,10 @@ BEGIN
         RAISE EXCEPTION 'belfry.push_many: message % cannot be pushed', v_bad USING ERRCODE = 'invalid_parameter_value',
             HINT = 'A payload must not be NULL, a partition has at most 255 bytes and is not . or .., a transaction id at most 255 characters.';
     END IF;
-    INSERT INTO belfry.inbox (queue, partition, payload, transaction_id, trace_id, visible_at)
-    SELECT push_many.queue, coalesce(p.lane, 'Default'), p.payload, p.id, push_many.trace_id, v_at
-      FROM unnest(payloads, partitions, v_ids) WITH ORDINALITY AS p(payload, lane, id, nth)
+    INSERT INTO belfry.inbox (queue, partition, payload, transaction_id, trace_id, visible_at, headers)
+    SELECT push_many.queue, coalesce(p.lane, 'Default'), p.payload, p.id, push_many.trace_id, v_at,
+           belfry.check_headers(p.headers)
+      FROM unnest(payloads, partitions, v_ids, push_many.headers) WITH ORDINALITY AS p(payload, lane, id, headers, nth)
      ORDER BY p.nth;
     RETURN QUERY SELECT i.nth, i.id FROM unnest(v_ids) WITH ORDINALITY AS i(id, nth) ORDER BY i.nth;
 END $$;

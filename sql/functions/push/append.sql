@@ -8,7 +8,7 @@
 -- By message:
 --   p_lanes, p_nths          The index in p_partitions, and the position in that partition, from 1.
 --   p_ids, p_transactions, p_payloads
---   p_traces, p_subs, p_visible_at, p_encrypted   May be empty.
+--   p_traces, p_subs, p_visible_at, p_encrypted, p_headers   May be empty.
 -- p_check_duplicates: a transaction id may be stored already. The arrays have a transaction id at most
 -- once for each partition.
 --
@@ -24,7 +24,7 @@ CREATE FUNCTION belfry.append(
     p_partitions bigint[], p_counts bigint[], p_visible_until timestamptz[], p_sealed bigint[],
     p_lanes integer[], p_nths integer[], p_ids uuid[], p_transactions text[], p_payloads text[],
     p_traces uuid[], p_subs text[], p_visible_at timestamptz[], p_encrypted boolean[], p_check_duplicates boolean,
-    p_bounded bigint[] DEFAULT NULL
+    p_bounded bigint[] DEFAULT NULL, p_headers text[] DEFAULT NULL
 ) RETURNS TABLE (ord bigint, stored_id uuid) LANGUAGE plpgsql AS $$
 DECLARE
     v_ctids tid[];
@@ -77,11 +77,12 @@ BEGIN
     END IF;
 
     INSERT INTO belfry.message
-           (partition_id, seq, created_at, visible_at, id, trace_id, encrypted, transaction_id, producer_sub, payload)
+           (partition_id, seq, created_at, visible_at, id, trace_id, encrypted, transaction_id, producer_sub, headers, payload)
     SELECT p_partitions[i.lane], v_seqs[i.lane] + i.nth, v_times[i.lane], i.visible_at, i.id, i.trace_id,
-           coalesce(i.encrypted, false), i.transaction_id, i.producer_sub, i.payload::json
-      FROM unnest(p_lanes, v_nths, p_ids, p_transactions, p_payloads, p_traces, p_subs, p_visible_at, p_encrypted)
-           AS i(lane, nth, id, transaction_id, payload, trace_id, producer_sub, visible_at, encrypted)
+           coalesce(i.encrypted, false), i.transaction_id, i.producer_sub, i.headers::json, i.payload::json
+      FROM unnest(p_lanes, v_nths, p_ids, p_transactions, p_payloads, p_traces, p_subs, p_visible_at, p_encrypted,
+                  p_headers)
+           AS i(lane, nth, id, transaction_id, payload, trace_id, producer_sub, visible_at, encrypted, headers)
      WHERE i.nth IS NOT NULL;
 
     UPDATE belfry.partition p

@@ -5,7 +5,7 @@
 -- NULL.
 SELECT l.id, l.failed_at, l.attempts, coalesce(l.error, '') AS error, l.queue_name, l.group_name, p.name AS partition_name,
        p.uid AS partition_uid, m.id AS message_id, m.transaction_id, m.payload, coalesce(m.encrypted, false) AS encrypted,
-       m.producer_sub, m.created_at
+       m.producer_sub, m.created_at, m.headers
   FROM (SELECT d.id, d.failed_at, d.attempts, d.error, d.partition_id, d.seq, q.name AS queue_name, g.name AS group_name
           FROM belfry.queue q
          CROSS JOIN LATERAL (
@@ -33,7 +33,7 @@ SELECT l.id, l.failed_at, l.attempts, coalesce(l.error, '') AS error, l.queue_na
          LIMIT $10::bigint) AS l
  CROSS JOIN LATERAL (SELECT p.name, p.uid FROM belfry.partition p WHERE p.id = l.partition_id OFFSET 0) AS p
   LEFT JOIN LATERAL (
-        SELECT m.id, m.transaction_id, m.payload, m.encrypted, m.producer_sub, m.created_at
+        SELECT m.id, m.transaction_id, m.payload, m.encrypted, m.producer_sub, m.created_at, m.headers
           FROM belfry.message m
          WHERE m.partition_id = l.partition_id AND m.seq = l.seq OFFSET 0) AS m ON true
  ORDER BY l.failed_at DESC, l.id DESC

@@ -3,7 +3,7 @@
 SELECT p.id AS partition_id, p.name AS partition_name, m.seq, m.id, m.transaction_id, m.bytes
   FROM belfry.partition p
  CROSS JOIN LATERAL (
-        SELECT m.seq, m.id, m.transaction_id, belfry.delivery_bytes(m.payload, m.transaction_id, NULL, false)::bigint AS bytes
+        SELECT m.seq, m.id, m.transaction_id, belfry.delivery_bytes(m.payload, m.transaction_id, NULL, NULL, false)::bigint AS bytes
           FROM belfry.message m
          WHERE m.partition_id = p.id AND m.seq > CASE WHEN p.name = $2::text THEN $3::bigint ELSE 0 END
          ORDER BY m.seq

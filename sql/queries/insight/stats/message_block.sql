@@ -8,7 +8,7 @@
 -- of a lease of that reader on the message. groups counts the named groups, and done_by the named groups
 -- that have finished the message. A redriven message is unfinished until it is settled. The cost of a
 -- message grows with the number of groups. The newest message of each partition is first.
-SELECT k.ord, m.seq, m.created_at, m.id, m.transaction_id, m.trace_id, m.producer_sub, p.uid AS partition_uid,
+SELECT k.ord, m.seq, m.created_at, m.id, m.transaction_id, m.trace_id, m.producer_sub, m.headers, p.uid AS partition_uid,
        p.name AS partition_name, p.queue_id,
        coalesce((SELECT true
                    FROM belfry.consumer_group g
@@ -43,8 +43,8 @@ SELECT k.ord, m.seq, m.created_at, m.id, m.transaction_id, m.trace_id, m.produce
                   FROM belfry.cursor c
                  WHERE c.partition_id = p.id OFFSET 0) AS c) AS r
  CROSS JOIN LATERAL (
-        SELECT b.seq, b.created_at, b.id, b.transaction_id, b.trace_id, b.producer_sub
-          FROM (SELECT m.seq, m.created_at, m.id, m.transaction_id, m.trace_id, m.producer_sub
+        SELECT b.seq, b.created_at, b.id, b.transaction_id, b.trace_id, b.producer_sub, b.headers
+          FROM (SELECT m.seq, m.created_at, m.id, m.transaction_id, m.trace_id, m.producer_sub, m.headers
                   FROM belfry.message m
                  WHERE $5::text <> 'dead_letter' AND m.partition_id = p.id
                    AND m.seq > CASE $5::text WHEN 'pending' THEN greatest(r.done, CASE WHEN NOT r.redriven THEN r.leased END, p.trimmed)
@@ -56,11 +56,11 @@ SELECT k.ord, m.seq, m.created_at, m.id, m.transaction_id, m.trace_id, m.produce
                  ORDER BY m.seq DESC
                  LIMIT $4::bigint) AS b
         UNION ALL
-        SELECT d.seq, d.created_at, d.id, d.transaction_id, d.trace_id, d.producer_sub
-          FROM (SELECT DISTINCT ON (l.seq) m.seq, m.created_at, m.id, m.transaction_id, m.trace_id, m.producer_sub
+        SELECT d.seq, d.created_at, d.id, d.transaction_id, d.trace_id, d.producer_sub, d.headers
+          FROM (SELECT DISTINCT ON (l.seq) m.seq, m.created_at, m.id, m.transaction_id, m.trace_id, m.producer_sub, m.headers
                   FROM belfry.dead_letter l
                  CROSS JOIN LATERAL (
-                        SELECT m.seq, m.created_at, m.id, m.transaction_id, m.trace_id, m.producer_sub
+                        SELECT m.seq, m.created_at, m.id, m.transaction_id, m.trace_id, m.producer_sub, m.headers
                           FROM belfry.message m
                          WHERE m.partition_id = l.partition_id AND m.seq = l.seq OFFSET 0) AS m
                  WHERE $5::text = 'dead_letter' AND l.partition_id = p.id AND l.seq <= p.upto AND l.seq > p.trimmed

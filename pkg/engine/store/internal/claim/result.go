@@ -93,7 +93,7 @@ func newRowReader() *rowReader {
 		},
 		itemMessage: {
 			&m.Seq, (*[16]byte)(&m.ID), &m.TransactionID, (*zeronull.UUID)(&m.TraceID), (*[]byte)(&m.Payload), &m.CreatedAt,
-			(*zeronull.Text)(&m.ProducerSub), &r.encrypted, &m.Attempt,
+			(*zeronull.Text)(&m.ProducerSub), (*[]byte)(&m.Headers), &r.encrypted, &m.Attempt,
 		},
 		itemSummary: {
 			&s.groupExists, &s.wasDue, (*zeronull.Timestamptz)(&s.nextReadyAt), &s.databaseNow,

@@ -247,7 +247,7 @@ type columns struct {
 	ids                   [][16]byte
 	transactions, payload []string
 	traces                []pgtype.UUID
-	subs                  []pgtype.Text
+	subs, headers         []pgtype.Text
 	visibleAt             []pgtype.Timestamptz
 	encrypted             []bool
 	// mayExist is set if a transaction id may already be stored.
@@ -282,7 +282,7 @@ func (f *Flush) QueueAppend(b *pgx.Batch, sealer *seal.Sealer) error {
 	}
 	b.Queue(sqlAppend, f.Partitions, c.counts, pipeline.Array(c.visibleUntil), pipeline.Array(f.sealed), c.partitions, c.nths,
 		c.ids, c.transactions, c.payload, pipeline.Array(c.traces), pipeline.Array(c.subs), pipeline.Array(c.visibleAt),
-		pipeline.Array(c.encrypted), c.mayExist, pipeline.Array(f.bounded), int64(f.epoch))
+		pipeline.Array(c.encrypted), c.mayExist, pipeline.Array(f.bounded), int64(f.epoch), pipeline.Array(c.headers))
 	return nil
 }
 
@@ -312,6 +312,9 @@ func (c *columns) setOptions(at, n int, ref ItemRef, partition int) {
 	}
 	if item.ProducerSub != "" {
 		set(&c.subs, n, at, pgtype.Text{String: item.ProducerSub, Valid: true})
+	}
+	if item.Headers != nil {
+		set(&c.headers, n, at, pgtype.Text{String: string(item.Headers), Valid: true})
 	}
 	if !item.VisibleAt.IsZero() {
 		set(&c.visibleAt, n, at, pgtype.Timestamptz{Time: item.VisibleAt, Valid: true})
