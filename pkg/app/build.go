@@ -3,6 +3,7 @@ package app
 import (
 	"context"
 	"net"
+	"strconv"
 	"time"
 
 	"github.com/jackc/pgx/v5/pgxpool"
@@ -140,7 +141,7 @@ func (b builder) build(ctx context.Context) error {
 	storeMetrics := store.NewMetrics(b.reg)
 	b.verbs = store.New(b.pool, store.Config{
 		Defaults: b.cfg.Defaults, Sealer: sealer, Batch: b.cfg.Batch, Events: b.bus, Handoffs: intents, Urgent: urgent,
-		MaxPopBytes: b.cfg.HTTP.MaxResponseBytes,
+		MaxPopBytes: b.cfg.HTTP.MaxResponseBytes, Instance: hostname() + ":" + strconv.Itoa(portOf(b.addr)),
 	}, storeMetrics, b.log)
 	if err := b.buildListener(); err != nil {
 		return err

@@ -231,6 +231,45 @@ CREATE TABLE belfry.redrive (
     PRIMARY KEY (partition_id, group_id, seq)
 ) WITH (vacuum_truncate = false);
 
+-- From sql/schema/attempt.sql.
+
+-- A delivery of a message that failed: a failed ack, a retry, a dead letter, or a lease that ended
+-- without an ack. A delivery that succeeds writes no row. The rows stay after a redrive. They are
+-- deleted with the message. record_attempts keeps the newest 20 rows of a message and a group, and a
+-- sweep keeps the newest 100,000 rows of all messages.
+CREATE TABLE belfry.attempt (
+    partition_id bigint NOT NULL,
+    seq          bigint NOT NULL,
+    group_id     bigint NOT NULL,
+    nth          integer NOT NULL, -- Counts the failed deliveries of the message for the group, from 1.
+    -- The begin of the lease, by the clock of the instance that created the lease. NULL: unknown.
+    delivered_at timestamptz,
+    failed_at    timestamptz NOT NULL,
+    result       smallint NOT NULL, -- 2 failed, 3 dlq, 4 retry (see apply_acks), 5 the lease ended
+    lease_id     uuid,
+    error        text,
+    consumer     text, -- Who sent the ack. NULL: unknown.
+    instance     text, -- The instance that applied the ack. NULL: a SQL consumer, or the lease ended.
+    PRIMARY KEY (partition_id, seq, group_id, nth)
+) WITH (vacuum_truncate = false, toast.vacuum_truncate = false);
+CREATE INDEX attempt_failed ON belfry.attempt (failed_at);
+
+-- From sql/schema/resent.sql.
+
+-- A message that an operator sent again as a new message, with changes. The row describes the new message
+-- and is deleted with the old one.
+CREATE TABLE belfry.resent (
+    partition_id   bigint NOT NULL, -- The partition and the seq of the old message.
+    seq            bigint NOT NULL,
+    message_id     uuid NOT NULL,
+    queue          text NOT NULL,
+    partition      text NOT NULL,
+    transaction_id text NOT NULL,
+    sent_at        timestamptz NOT NULL DEFAULT clock_timestamp(),
+    sender         text, -- The subject, or else the address. NULL: unknown.
+    PRIMARY KEY (partition_id, seq, message_id)
+) WITH (vacuum_truncate = false, toast.vacuum_truncate = false);
+
 -- From sql/schema/trace.sql.
 
 -- A note of a consumer about a message.
@@ -885,6 +924,14 @@ RETURNS integer LANGUAGE sql STABLE AS $$
         ELSE 256 * least(pg_column_size($1), 8000000) END
 $$;
 
+-- From sql/functions/ack/lease_begin.sql.
+
+-- Returns the begin of a lease, which is part of an id of version 7. A SQL consumer's lease has no begin.
+CREATE FUNCTION belfry.lease_begin(p_lease uuid) RETURNS timestamptz LANGUAGE sql IMMUTABLE AS $$
+    SELECT CASE WHEN substr(p_lease::text, 15, 1) = '7'
+                THEN to_timestamp(('x0000' || translate(left(p_lease::text, 13), '-', ''))::bit(64)::bigint / 1000.0) END
+$$;
+
 -- From sql/functions/ack/ack.sql.
 
 -- Acknowledges messages that belfry.pop returned. message_ids NULL: all messages that the lease still
@@ -961,7 +1008,8 @@ BEGIN
      CROSS JOIN LATERAL belfry.apply_acks(
             ARRAY[p.id], ARRAY[p.uid], ARRAY[g.name], e.n, array_fill(1, e.n), v_acked, array_fill(ack.lease, e.n),
             array_fill(v_status, e.n), array_fill(convert_to(error, 'UTF8'), e.n),
-            array_fill(v_pause, e.n), NULL, true) AS a;
+            array_fill(v_pause, e.n), NULL, true, false,
+            CASE WHEN v_status > 1 THEN array_fill('the SQL role ' || session_user, e.n) END) AS a;
     IF r.lost OR r.found IS NOT TRUE THEN -- the lease has just ended, or the group is being deleted
         PERFORM belfry.raise_lease_lost(lease);
     ELSIF r.released THEN
@@ -993,6 +1041,8 @@ REVOKE ALL ON FUNCTION belfry.ack(uuid, uuid[], text, text, interval) FROM PUBLI
 --   p_sql_consumer  The caller is belfry.ack. No wake can follow its commit. So a drained cursor stays
 --                   marked ready. The next pop settles the cursor, or a server does after the notification.
 --   p_alone         The transaction has one cursor and locks nothing else; see hold_drained.
+--   p_consumers     By entry: who sent a failed ack, for belfry.attempt. An empty array: unknown for each.
+--   p_instance      The instance, for belfry.attempt.
 --
 -- The rules for the acks of one call and one cursor:
 --
@@ -1015,7 +1065,8 @@ REVOKE ALL ON FUNCTION belfry.ack(uuid, uuid[], text, text, interval) FROM PUBLI
 CREATE FUNCTION belfry.apply_acks(
     p_partitions bigint[], p_partition_uids uuid[], p_groups text[], p_last_entries integer[],
     p_calls integer[], p_seqs bigint[], p_leases uuid[], p_statuses smallint[], p_errors bytea[], p_pauses bigint[],
-    p_patience text, p_sql_consumer boolean DEFAULT false, p_alone boolean DEFAULT false
+    p_patience text, p_sql_consumer boolean DEFAULT false, p_alone boolean DEFAULT false,
+    p_consumers text[] DEFAULT NULL, p_instance text DEFAULT NULL
 ) RETURNS SETOF belfry.ack_row LANGUAGE plpgsql AS $$
 DECLARE
     c_unfenced constant uuid := '00000000-0000-0000-0000-000000000000';
@@ -1026,6 +1077,7 @@ DECLARE
     k record;
     v_now timestamptz;
     v_changes belfry.ack_change[];
+    v_tried belfry.attempt[]; -- the failed deliveries
     -- The state of the cursor.
     v_lease uuid; -- the live lease
     v_committed bigint;
@@ -1170,6 +1222,11 @@ BEGIN
                     v_failed := v_failed OR v_status = c_failed;
                 END IF;
             END IF;
+            IF v_status > c_completed AND (v_verdict IS NULL OR v_verdict = 4) AND (v_redelivered IS NOT NULL OR v_seq > k.committed) THEN
+                v_tried := array_append(v_tried, ROW(k.partition_id, v_seq, k.group_id, 0,
+                    CASE WHEN v_redelivered OR v_seq <= k.lease_end THEN belfry.lease_begin(v_lease) END, v_now, v_status, v_lease,
+                    convert_from(p_errors[i], 'UTF8'), p_consumers[i], p_instance)::belfry.attempt);
+            END IF;
             IF v_verdict IS NOT NULL THEN
                 RETURN NEXT ROW(1, i, v_verdict, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL)::belfry.ack_row;
             END IF;
@@ -1225,6 +1282,9 @@ BEGIN
         END IF;
     END LOOP;
 
+    IF v_tried IS NOT NULL THEN
+        PERFORM belfry.record_attempts(v_tried);
+    END IF;
     IF v_changes IS NULL THEN
         RETURN;
     END IF;
@@ -1272,6 +1332,33 @@ LANGUAGE sql AS $$
       FROM belfry.message m WHERE m.partition_id = p_partition AND m.seq = p_seq
     ON CONFLICT (partition_id, group_id, seq) DO NOTHING
 $$;
+
+-- From sql/functions/ack/record_attempts.sql.
+
+-- Stores failed deliveries of messages, and deletes all but the newest 20 of each message and group. It sets
+-- nth. It leaves out a message that is deleted, and a lease that is stored already. The caller has locked
+-- the cursors of the messages.
+CREATE FUNCTION belfry.record_attempts(p_attempts belfry.attempt[]) RETURNS void LANGUAGE plpgsql AS $$
+BEGIN
+    INSERT INTO belfry.attempt (partition_id, seq, group_id, nth, delivered_at, failed_at, result, lease_id, error, consumer, instance)
+    SELECT a.partition_id, a.seq, a.group_id,
+           coalesce((SELECT max(t.nth) FROM belfry.attempt t
+                      WHERE t.partition_id = a.partition_id AND t.seq = a.seq AND t.group_id = a.group_id), 0)
+               + row_number() OVER (PARTITION BY a.partition_id, a.seq, a.group_id ORDER BY a.ord),
+           a.delivered_at, a.failed_at, a.result, a.lease_id, left(a.error, 1000), a.consumer, a.instance
+      FROM unnest(p_attempts) WITH ORDINALITY
+           AS a(partition_id, seq, group_id, nth, delivered_at, failed_at, result, lease_id, error, consumer, instance, ord)
+     WHERE EXISTS (SELECT FROM belfry.message m WHERE m.partition_id = a.partition_id AND m.seq = a.seq)
+       AND NOT (a.result = 5 AND EXISTS (
+            SELECT FROM belfry.attempt t
+             WHERE t.partition_id = a.partition_id AND t.seq = a.seq AND t.group_id = a.group_id AND t.lease_id = a.lease_id))
+    ON CONFLICT DO NOTHING;
+    DELETE FROM belfry.attempt t
+     USING unnest(p_attempts) AS a
+     WHERE t.partition_id = a.partition_id AND t.seq = a.seq AND t.group_id = a.group_id
+       AND t.nth <= (SELECT max(n.nth) FROM belfry.attempt n
+                      WHERE n.partition_id = a.partition_id AND n.seq = a.seq AND n.group_id = a.group_id) - 20;
+END $$;
 
 -- From sql/functions/attach/attach.sql.
 
@@ -1764,6 +1851,9 @@ $$;
 -- sql/schema/claim_row.sql describes the result. due_floor and next_floor are set only if p_partition is
 -- NULL, and either p_look is true or the call locked no cursor.
 --
+-- If the cursor has a lease that ended without an ack, the claim stores the failed delivery; see
+-- record_lost_lease.
+--
 -- Locks the cursor of each partition it delivers from, with SKIP LOCKED. A commit with a lease does not
 -- wait for the disk: a lost lease only makes the messages due earlier. Each statement has a new
 -- snapshot, so a statement after the lock of a cursor sees the newest version of the partition. The
@@ -1793,15 +1883,15 @@ DECLARE
     v_any_locked boolean := false;
     v_attempt integer;
     due CURSOR FOR
-        SELECT a.ctid, a.partition_id, a.committed, a.skip, a.redrives, a.retry_at, a.failures, a.attempts, a.start_at
-          FROM (SELECT c.ctid, c.partition_id, c.committed, c.skip, c.redrives, c.retry_at, c.failures, c.attempts, c.start_at
+        SELECT a.ctid, a.partition_id, a.committed, a.skip, a.redrives, a.retry_at, a.failures, a.attempts, a.start_at, a.lease_id
+          FROM (SELECT c.ctid, c.partition_id, c.committed, c.skip, c.redrives, c.retry_at, c.failures, c.attempts, c.start_at, c.lease_id
                   FROM belfry.cursor c
                  WHERE p_partition IS NULL AND c.group_id = p_group AND c.ready_at >= v_floor AND c.ready_at <= v_now
                  ORDER BY c.ready_at LIMIT p_partitions
                    FOR NO KEY UPDATE SKIP LOCKED) AS a
         UNION ALL
-        SELECT o.ctid, o.partition_id, o.committed, o.skip, o.redrives, o.retry_at, o.failures, o.attempts, o.start_at
-          FROM (SELECT c.ctid, c.partition_id, c.committed, c.skip, c.redrives, c.retry_at, c.failures, c.attempts, c.start_at
+        SELECT o.ctid, o.partition_id, o.committed, o.skip, o.redrives, o.retry_at, o.failures, o.attempts, o.start_at, o.lease_id
+          FROM (SELECT c.ctid, c.partition_id, c.committed, c.skip, c.redrives, c.retry_at, c.failures, c.attempts, c.start_at, c.lease_id
                   FROM (SELECT n.ctid AS at, n.ready_at
                           FROM belfry.cursor n
                          WHERE n.partition_id = p_partition AND n.group_id >= p_group AND n.group_id <= p_group
@@ -1859,6 +1949,9 @@ BEGIN
             RETURN;
         END IF;
         v_any_locked := true;
+        IF k.lease_id IS NOT NULL THEN -- a due cursor has only a lease that has ended
+            PERFORM belfry.record_lost_lease(k.partition_id, p_group);
+        END IF;
         v_moved := false;
         v_redrives_ready := NULL;
         IF k.redrives > 0 AND NOT f.paused THEN
@@ -2070,6 +2163,35 @@ END $$;
 CREATE FUNCTION belfry.passed(p_committed bigint, p_skip int8multirange) RETURNS bigint LANGUAGE sql IMMUTABLE AS $$
     SELECT lower(int8multirange(int8range(p_committed + 1, NULL)) - p_skip) - 1
 $$;
+
+-- From sql/functions/claim/record_lost_lease.sql.
+
+-- Stores that the lease of a locked cursor ended without an ack. The first unfinished message of the lease
+-- has failed, because only its attempts count. Each redriven message of the lease has failed too, at most
+-- 100 of them.
+CREATE FUNCTION belfry.record_lost_lease(p_partition bigint, p_group bigint) RETURNS void LANGUAGE plpgsql AS $$
+DECLARE
+    c record;
+    v_attempts belfry.attempt[];
+BEGIN
+    SELECT k.committed, k.skip, k.lease_id, k.lease_until, k.lease_end INTO c
+      FROM belfry.cursor k
+     WHERE k.partition_id = p_partition AND k.group_id = p_group;
+    SELECT array_agg(ROW(p_partition, h.seq, p_group, 0, belfry.lease_begin(c.lease_id), c.lease_until, 5, c.lease_id,
+                         'the lease ended without an ack', NULL, NULL)::belfry.attempt)
+      INTO v_attempts
+      FROM ((SELECT m.seq FROM belfry.message m
+              WHERE c.lease_end >= 0 AND m.partition_id = p_partition AND m.seq > c.committed AND m.seq <= c.lease_end
+                AND (c.skip IS NULL OR NOT m.seq <@ c.skip)
+              ORDER BY m.seq LIMIT 1)
+            UNION ALL
+            (SELECT d.seq FROM belfry.redrive d
+              WHERE c.lease_end < 0 AND d.partition_id = p_partition AND d.group_id = p_group AND d.lease_id = c.lease_id
+              ORDER BY d.seq LIMIT 100)) AS h;
+    IF v_attempts IS NOT NULL THEN
+        PERFORM belfry.record_attempts(v_attempts);
+    END IF;
+END $$;
 
 -- From sql/functions/claim/redeliver.sql.
 
@@ -3603,7 +3725,7 @@ END $$;
 
 -- From sql/functions/redrive/delete_message.sql.
 
--- Deletes a message with its dead letters, redrives and traces. A cursor before the message skips it
+-- Deletes a message with its dead letters, redrives, traces, failed attempts and marks of a resend. A cursor before the message skips it
 -- from now on, so the depth of the cursor stays exact. A lease ends if it has no other message.
 --
 -- Returns a row for each changed cursor: the lease that may hold the message (or NULL), and the seconds
@@ -3636,6 +3758,8 @@ BEGIN
     END IF;
     UPDATE belfry.partition p SET holes = p.holes + 1 WHERE p.id = p_partition;
     DELETE FROM belfry.trace t WHERE t.partition_id = p_partition AND t.seq = v_seq;
+    DELETE FROM belfry.attempt a WHERE a.partition_id = p_partition AND a.seq = v_seq;
+    DELETE FROM belfry.resent r WHERE r.partition_id = p_partition AND r.seq = v_seq;
     DELETE FROM belfry.dead_letter d
      WHERE d.partition_id = p_partition AND d.seq = v_seq
        AND d.group_id = ANY (ARRAY (
@@ -4067,6 +4191,12 @@ BEGIN
             DELETE FROM belfry.trace t
              WHERE t.partition_id = p_partition AND t.seq > v_start AND t.seq <= v_upto
                AND (v_held IS NULL OR t.seq = ANY (v_seqs)) AND t.seq <> ALL (v_kept);
+            DELETE FROM belfry.attempt a
+             WHERE a.partition_id = p_partition AND a.seq > v_start AND a.seq <= v_upto
+               AND (v_held IS NULL OR a.seq = ANY (v_seqs)) AND a.seq <> ALL (v_kept);
+            DELETE FROM belfry.resent r
+             WHERE r.partition_id = p_partition AND r.seq > v_start AND r.seq <= v_upto
+               AND (v_held IS NULL OR r.seq = ANY (v_seqs)) AND r.seq <> ALL (v_kept);
             v_gone := v_gone + v_deleted;
             unread := unread + v_unread;
             CASE rule.name
@@ -4383,4 +4513,4 @@ BEGIN
         END LOOP;
     END LOOP;
 END $$;
-COMMENT ON FUNCTION belfry.baseline() IS '47d8666752fb775d7ad7d0abaf2f0671bc26362cbbb5a8731366a36630795f64';
+COMMENT ON FUNCTION belfry.baseline() IS '72d7a03bf04809a3dd25c3f3fd78a4f8eae2a12876279929902a8e7d9c06a120';

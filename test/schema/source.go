@@ -22,6 +22,8 @@ var first = []string{
 	"schema/cursor.sql",
 	"schema/dead_letter.sql",
 	"schema/redrive.sql",
+	"schema/attempt.sql",
+	"schema/resent.sql",
 	"schema/trace.sql",
 	"schema/trace_name.sql",
 	"schema/sweep.sql",
@@ -56,6 +58,7 @@ var first = []string{
 	"functions/claim/redrives_ready_at.sql",
 	"functions/claim/ready_at.sql",
 	"functions/claim/delivery_bytes.sql",
+	"functions/ack/lease_begin.sql",
 }
 
 // last are the files that need all other files.
