@@ -1340,24 +1340,26 @@ $$;
 -- the cursors of the messages.
 CREATE FUNCTION belfry.record_attempts(p_attempts belfry.attempt[]) RETURNS void LANGUAGE plpgsql AS $$
 BEGIN
-    INSERT INTO belfry.attempt (partition_id, seq, group_id, nth, delivered_at, failed_at, result, lease_id, error, consumer, instance)
-    SELECT a.partition_id, a.seq, a.group_id,
-           coalesce((SELECT max(t.nth) FROM belfry.attempt t
-                      WHERE t.partition_id = a.partition_id AND t.seq = a.seq AND t.group_id = a.group_id), 0)
-               + row_number() OVER (PARTITION BY a.partition_id, a.seq, a.group_id ORDER BY a.ord),
-           a.delivered_at, a.failed_at, a.result, a.lease_id, left(a.error, 1000), a.consumer, a.instance
-      FROM unnest(p_attempts) WITH ORDINALITY
-           AS a(partition_id, seq, group_id, nth, delivered_at, failed_at, result, lease_id, error, consumer, instance, ord)
-     WHERE EXISTS (SELECT FROM belfry.message m WHERE m.partition_id = a.partition_id AND m.seq = a.seq)
-       AND NOT (a.result = 5 AND EXISTS (
-            SELECT FROM belfry.attempt t
-             WHERE t.partition_id = a.partition_id AND t.seq = a.seq AND t.group_id = a.group_id AND t.lease_id = a.lease_id))
-    ON CONFLICT DO NOTHING;
+    WITH made AS (
+        INSERT INTO belfry.attempt (partition_id, seq, group_id, nth, delivered_at, failed_at, result, lease_id, error, consumer, instance)
+        SELECT a.partition_id, a.seq, a.group_id,
+               coalesce((SELECT t.nth FROM belfry.attempt t
+                          WHERE t.partition_id = a.partition_id AND t.seq = a.seq AND t.group_id = a.group_id ORDER BY t.nth DESC LIMIT 1), 0)
+                   + row_number() OVER (PARTITION BY a.partition_id, a.seq, a.group_id ORDER BY a.ord),
+               a.delivered_at, a.failed_at, a.result, a.lease_id, left(a.error, 1000), a.consumer, a.instance
+          FROM unnest(p_attempts) WITH ORDINALITY
+               AS a(partition_id, seq, group_id, nth, delivered_at, failed_at, result, lease_id, error, consumer, instance, ord)
+         WHERE EXISTS (SELECT FROM belfry.message m WHERE m.partition_id = a.partition_id AND m.seq = a.seq)
+           AND (a.result = 5 AND a.lease_id = (
+                SELECT t.lease_id FROM belfry.attempt t
+                 WHERE t.partition_id = a.partition_id AND t.seq = a.seq AND t.group_id = a.group_id ORDER BY t.nth DESC LIMIT 1)) IS NOT TRUE
+        ON CONFLICT DO NOTHING
+        RETURNING partition_id, seq, group_id, nth
+    )
+    -- The key is exact, so the statement reads no dead rows.
     DELETE FROM belfry.attempt t
-     USING unnest(p_attempts) AS a
-     WHERE t.partition_id = a.partition_id AND t.seq = a.seq AND t.group_id = a.group_id
-       AND t.nth <= (SELECT max(n.nth) FROM belfry.attempt n
-                      WHERE n.partition_id = a.partition_id AND n.seq = a.seq AND n.group_id = a.group_id) - 20;
+     USING made m
+     WHERE t.partition_id = m.partition_id AND t.seq = m.seq AND t.group_id = m.group_id AND t.nth = m.nth - 20;
 END $$;
 
 -- From sql/functions/attach/attach.sql.
@@ -1950,7 +1952,7 @@ BEGIN
         END IF;
         v_any_locked := true;
         IF k.lease_id IS NOT NULL THEN -- a due cursor has only a lease that has ended
-            PERFORM belfry.record_lost_lease(k.partition_id, p_group);
+            PERFORM belfry.record_lost_lease(k.partition_id, p_group, k.ctid);
         END IF;
         v_moved := false;
         v_redrives_ready := NULL;
@@ -2166,17 +2168,17 @@ $$;
 
 -- From sql/functions/claim/record_lost_lease.sql.
 
--- Stores that the lease of a locked cursor ended without an ack. The first unfinished message of the lease
+-- Stores that the lease of the locked cursor at p_place ended without an ack. The first unfinished message of the lease
 -- has failed, because only its attempts count. Each redriven message of the lease has failed too, at most
 -- 100 of them.
-CREATE FUNCTION belfry.record_lost_lease(p_partition bigint, p_group bigint) RETURNS void LANGUAGE plpgsql AS $$
+CREATE FUNCTION belfry.record_lost_lease(p_partition bigint, p_group bigint, p_place tid) RETURNS void LANGUAGE plpgsql AS $$
 DECLARE
     c record;
     v_attempts belfry.attempt[];
 BEGIN
     SELECT k.committed, k.skip, k.lease_id, k.lease_until, k.lease_end INTO c
       FROM belfry.cursor k
-     WHERE k.partition_id = p_partition AND k.group_id = p_group;
+     WHERE k.ctid = p_place;
     SELECT array_agg(ROW(p_partition, h.seq, p_group, 0, belfry.lease_begin(c.lease_id), c.lease_until, 5, c.lease_id,
                          'the lease ended without an ack', NULL, NULL)::belfry.attempt)
       INTO v_attempts
@@ -4513,4 +4515,4 @@ BEGIN
         END LOOP;
     END LOOP;
 END $$;
-COMMENT ON FUNCTION belfry.baseline() IS '72d7a03bf04809a3dd25c3f3fd78a4f8eae2a12876279929902a8e7d9c06a120';
+COMMENT ON FUNCTION belfry.baseline() IS '1fc838c6c500f5ec7c52feec33f6c6852073cda9170ac31bc1582a3fd9c1705c';

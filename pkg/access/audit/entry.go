@@ -26,6 +26,7 @@ const (
 	DeleteMessage        = "message.delete"
 	DeadLetterMessage    = "message.dead_letter"
 	RetryMessage         = "message.retry"
+	ResendMessage        = "message.resend"
 	PauseDelivery        = "delivery.pause"
 	ResumeDelivery       = "delivery.resume"
 	DeleteStream         = "stream.delete"

@@ -1,14 +1,14 @@
--- Stores that the lease of a locked cursor ended without an ack. The first unfinished message of the lease
+-- Stores that the lease of the locked cursor at p_place ended without an ack. The first unfinished message of the lease
 -- has failed, because only its attempts count. Each redriven message of the lease has failed too, at most
 -- 100 of them.
-CREATE FUNCTION belfry.record_lost_lease(p_partition bigint, p_group bigint) RETURNS void LANGUAGE plpgsql AS $$
+CREATE FUNCTION belfry.record_lost_lease(p_partition bigint, p_group bigint, p_place tid) RETURNS void LANGUAGE plpgsql AS $$
 DECLARE
     c record;
     v_attempts belfry.attempt[];
 BEGIN
     SELECT k.committed, k.skip, k.lease_id, k.lease_until, k.lease_end INTO c
       FROM belfry.cursor k
-     WHERE k.partition_id = p_partition AND k.group_id = p_group;
+     WHERE k.ctid = p_place;
     SELECT array_agg(ROW(p_partition, h.seq, p_group, 0, belfry.lease_begin(c.lease_id), c.lease_until, 5, c.lease_id,
                          'the lease ended without an ack', NULL, NULL)::belfry.attempt)
       INTO v_attempts
