@@ -11,6 +11,7 @@ import (
 	"github.com/belfry-mq/belfry/pkg/httpapi/observe"
 	"github.com/belfry-mq/belfry/pkg/httpapi/operate"
 	"github.com/belfry-mq/belfry/pkg/httpapi/queen"
+	"github.com/belfry-mq/belfry/pkg/httpapi/repair"
 	"github.com/belfry-mq/belfry/pkg/httpapi/wire"
 )
 
@@ -28,7 +29,7 @@ const get, post, patch, remove = http.MethodGet, http.MethodPost, http.MethodPat
 // Routes returns the route table with all routes of the API.
 func (s *Server) Routes() []Route {
 	observes := s.observes()
-	return slices.Concat(s.internalRoutes(), s.dataRoutes(), s.operateRoutes(), s.messageRoutes(observes),
+	return slices.Concat(s.internalRoutes(), s.dataRoutes(), s.operateRoutes(), s.repairRoutes(), s.messageRoutes(observes),
 		s.compressed(s.observeRoutes(observes)), s.compressed(s.historyRoutes(observes)), s.queenRoutes(observes), s.dashboardRoutes())
 }
 
@@ -104,6 +105,16 @@ func (s *Server) operateRoutes() []Route {
 	}
 }
 
+// repairRoutes returns the routes with which people look at failed messages and send them again.
+func (s *Server) repairRoutes() []Route {
+	d := s.deps
+	serves := &repair.Handlers{Messages: d.DeadLetters, Transactor: d.Verbs, Owners: d.Owners, Meter: s.start.Metrics, Bodies: s.bodies()}
+	return []Route{
+		{get, "/api/v1/messages/:partitionId/:transactionId/attempts", Read | Granted, wire.JSON(serves.Attempts)},
+		{post, "/api/v1/messages/:partitionId/:transactionId/resend", Write | Granted | MessagesBody, s.audited(audit.ResendMessage, serves.Resend)},
+	}
+}
+
 // messageRoutes returns the routes that only read, and whose answers have payloads, data of traces, or events.
 func (s *Server) messageRoutes(serves *observe.Handlers) []Route {
 	answer, count := wire.JSON, s.count
@@ -112,7 +123,7 @@ func (s *Server) messageRoutes(serves *observe.Handlers) []Route {
 		{get, "/api/v1/messages/:partitionId/:transactionId", Read | Granted, answer(serves.ShowMessage)},
 		{get, "/api/v1/traces/by-name/:name", Read | Granted, answer(serves.NamedTraces)},
 		{get, "/api/v1/traces/:partitionId/:transactionId", Read | Granted, answer(serves.MessageTraces)},
-		{get, "/api/v1/dlq", Read | Granted, answer(serves.ListDeadLetters)},
+		{get, "/api/v1/dlq", Read | Granted, repair.OrCSV(serves.ListDeadLetters)},
 		{get, "/api/v1/inbox/rejected", Read | Granted, count(serves.ListRejected)},
 		{get, "/api/v1/system/maintenance/rejected", Administer, answer(serves.Rejected)},
 	}
@@ -153,7 +164,7 @@ func (s *Server) observeRoutes(serves *observe.Handlers) []Route {
 		{get, "/api/v1/consumer-groups/:group/queues/:queue/partitions", Read | Granted, answer(serves.Places)},
 		{get, "/api/v1/consumer-groups/:group/queues/:queue/seek", Read | Granted, answer(serves.PreviewSeek)},
 
-		{get, "/api/v1/messages", Read | Granted, answer(serves.Messages)},
+		{get, "/api/v1/messages", Read | Granted, repair.OrCSV(serves.Messages)},
 		{get, "/api/v1/traces/names", Read | Granted, answer(serves.TraceNames)},
 		{get, "/api/v1/dlq/summary", Read | Granted, count(serves.Summary)},
 		{get, "/api/v1/attachments", Read | Granted, count(serves.ListAttachments)},

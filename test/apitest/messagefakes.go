@@ -105,6 +105,14 @@ func (f deadLettersFake) Message(_ context.Context, _ queue.ID, transactionID st
 	return f.DeadLetters.Message, f.named(transactionID)
 }
 
+func (f deadLettersFake) Attempts(context.Context, queue.ID, string, *string) ([]deadletter.Attempt, error) {
+	return []deadletter.Attempt{{Group: "g", Number: 1, FailedAt: time.Now(), Result: "failed"}}, nil
+}
+
+func (f deadLettersFake) Resent(context.Context, queue.ID, string) ([]deadletter.Resent, error) {
+	return []deadletter.Resent{}, nil
+}
+
 func (f deadLettersFake) Retry(_ context.Context, _ queue.ID, transactionID string, group *string) (int64, error) {
 	f.Group = group
 	if group != nil {

@@ -96,6 +96,7 @@ all groups.`,
 		Repeat:  []string{"purged"},
 		Columns: "QUEUE:queue DRY-RUN:dryRun MATCHED:matched PURGED:purged REMAINING:remaining",
 	},
+	resendVerb(true),
 }
 
 // selectedDeadLetters is deadLetterQuery for commands that change dead letters. It returns an error if the command

@@ -3,6 +3,8 @@ package noun
 import (
 	"encoding/json"
 	"net/url"
+	"strconv"
+	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -19,8 +21,9 @@ const exportPage = "1000"
 
 func newDeadLetterExport() *cobra.Command {
 	cmd := &cobra.Command{
-		Use: "export", Short: "Print all dead letters with their payloads, one JSON object per line", Args: cobra.NoArgs,
-		Example: `  belfry dlq export --queue orders > dead.ndjson`,
+		Use: "export", Short: "Print all dead letters with their payloads, one JSON object or CSV row per line", Args: cobra.NoArgs,
+		Example: `  belfry dlq export --queue orders > dead.ndjson
+  belfry dlq export --queue orders --format csv > dead.csv`,
 		RunE: session.RunPatient(func(s *session.Session, _ []string) error {
 			in := &verb.Input{Session: s}
 			query := deadLetterQuery(in, in.Flag("queue"))
@@ -31,16 +34,22 @@ func newDeadLetterExport() *cobra.Command {
 				return err
 			}
 			query.Set("limit", exportPage)
-			return exportDeadLetters(s, query)
+			switch format := in.Flag("format"); format {
+			case "ndjson", "csv":
+				return exportDeadLetters(s, query, format == "csv")
+			default:
+				return session.UsageError("--format is " + strconv.Quote(format) + ": use ndjson or csv")
+			}
 		}),
 	}
 	session.AddServerFlags(cmd)
 	cmd.Flags().String("queue", "", "only dead letters of this queue")
+	cmd.Flags().String("format", "ndjson", "ndjson, or csv: a cell that begins with = + - @ gets an apostrophe, so that no spreadsheet runs it")
 	deadLetterFilter(cmd.Flags())
 	return cmd
 }
 
-func exportDeadLetters(s *session.Session, query url.Values) error {
+func exportDeadLetters(s *session.Session, query url.Values, asCSV bool) error {
 	total := int64(0)
 	var shown *progress.Progress
 	if !session.IsTerminal(s.Cmd.OutOrStdout()) {
@@ -55,10 +64,8 @@ func exportDeadLetters(s *session.Session, query url.Values) error {
 		if err := s.Client.Do(s.Cmd.Context(), request.Get("/api/v1/dlq", query), &page); err != nil {
 			return err
 		}
-		for _, m := range page.Messages {
-			if err := s.Text(string(m)); err != nil {
-				return err
-			}
+		if err := writeLetters(s, page.Messages, asCSV, total == 0); err != nil {
+			return err
 		}
 		total += int64(len(page.Messages))
 		if page.Pagination.Next == nil {
@@ -67,4 +74,30 @@ func exportDeadLetters(s *session.Session, query url.Values) error {
 		query.Set("cursor", *page.Pagination.Next)
 		shown.Show(total, -1, time.Now())
 	}
+}
+
+// writeLetters prints a page. As CSV, the first page begins with the names of the columns.
+func writeLetters(s *session.Session, page []json.RawMessage, asCSV, first bool) error {
+	if !asCSV {
+		for _, m := range page {
+			if err := s.Text(string(m)); err != nil {
+				return err
+			}
+		}
+		return nil
+	}
+	list := api.DeadLetters{Messages: make([]api.DeadLetter, len(page))}
+	for i, m := range page {
+		if err := json.Unmarshal(m, &list.Messages[i]); err != nil {
+			return err
+		}
+	}
+	var text strings.Builder
+	if err := api.WriteCSV(&text, list, first); err != nil {
+		return err
+	}
+	if text.Len() == 0 {
+		return nil
+	}
+	return s.Text(strings.TrimSuffix(text.String(), "\n"))
 }

@@ -33,6 +33,8 @@ type GroupWriter interface {
 // DeadLetters reads, redrives, retries, purges and deletes dead letters and single messages.
 type DeadLetters interface {
 	observe.DeadLetters
+	Attempts(ctx context.Context, partition queue.ID, transactionID string, group *string) ([]deadletter.Attempt, error)
+	Resent(ctx context.Context, partition queue.ID, transactionID string) ([]deadletter.Resent, error)
 	Retry(ctx context.Context, partition queue.ID, transactionID string, group *string) (int64, error)
 	Delete(ctx context.Context, partition queue.ID, transactionID string) (existed bool, err error)
 	Redrive(ctx context.Context, f deadletter.Filter, rate int64, dryRun bool) (deadletter.Result, error)
