@@ -63,6 +63,7 @@ var actions = map[string]func(f form) (change, error){
 	"seek":                seek,
 	"redrive":             redrive,
 	"retry-message":       retryMessage,
+	"resend-message":      resendMessage,
 	"dead-letter-message": deadLetterMessage,
 	"delete-message":      deleteMessage,
 	"delete-stream":       deleteStream,

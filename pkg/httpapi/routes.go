@@ -29,7 +29,7 @@ const get, post, patch, remove = http.MethodGet, http.MethodPost, http.MethodPat
 // Routes returns the route table with all routes of the API.
 func (s *Server) Routes() []Route {
 	observes := s.observes()
-	return slices.Concat(s.internalRoutes(), s.dataRoutes(), s.operateRoutes(), s.repairRoutes(), s.messageRoutes(observes),
+	return slices.Concat(s.internalRoutes(), s.dataRoutes(), s.operateRoutes(), s.messageRoutes(observes),
 		s.compressed(s.observeRoutes(observes)), s.compressed(s.historyRoutes(observes)), s.queenRoutes(observes), s.dashboardRoutes())
 }
 
@@ -52,7 +52,6 @@ func (s *Server) dataRoutes() []Route {
 		{post, "/api/v1/transaction", Write | Granted | MessagesBody, serves.Transaction},
 		{post, "/api/v1/lease/:leaseId/extend", Write | Granted, answer(serves.Extend)},
 		{post, "/api/v1/traces", Write | Granted | MessagesBody, answer(serves.AddTrace)},
-
 		{post, "/streams/v1/queries", Write | Granted, s.confirmed(serves.RegisterQuery)},
 		{post, "/streams/v1/cycle", Write | Granted | MessagesBody, serves.Cycle},
 		{post, "/streams/v1/state/get", Read | Granted | KeysBody, answer(serves.StreamState)},
@@ -67,6 +66,7 @@ func (s *Server) operateRoutes() []Route {
 		Switches: d.Switches, Spool: d.Spool, Meter: s.start.Metrics, Defaults: d.Defaults, Bodies: s.bodies(), Streams: s.streams(), Report: s.reportStream,
 		Rights: d.Rights,
 	}
+	mends := &repair.Handlers{Messages: d.DeadLetters, Transactor: d.Verbs, Owners: d.Owners, Meter: s.start.Metrics, Bodies: s.bodies()}
 	if d.Auth != nil {
 		serves.Verify = d.Auth.Verify
 	}
@@ -92,6 +92,8 @@ func (s *Server) operateRoutes() []Route {
 		{remove, "/api/v1/messages/:partitionId/:transactionId", Write | Granted, change(audit.DeleteMessage, serves.DeleteMessage)},
 		{post, "/api/v1/messages/:partitionId/:transactionId/dlq", Write | Granted, change(audit.DeadLetterMessage, serves.DeadLetterMessage)},
 		{post, "/api/v1/messages/:partitionId/:transactionId/retry", Write | Granted, change(audit.RetryMessage, serves.RetryMessage)},
+		{get, "/api/v1/messages/:partitionId/:transactionId/attempts", Read | Granted, wire.JSON(mends.Attempts)},
+		{post, "/api/v1/messages/:partitionId/:transactionId/resend", Write | Granted | MessagesBody, change(audit.ResendMessage, mends.Resend)},
 		{remove, "/api/v1/dlq", Administer | Granted, change(audit.PurgeDeadLetters, serves.PurgeDeadLetters)},
 		{post, "/api/v1/dlq/redrive", Write | Granted, change(audit.RedriveDeadLetters, serves.Redrive)},
 		{post, "/api/v1/dlq/redrive/stream", Write | Granted, s.auditedStream(audit.RedriveDeadLetters, serves.StreamRedrive)},
@@ -102,16 +104,6 @@ func (s *Server) operateRoutes() []Route {
 		{post, "/api/v1/system/maintenance/pop", Administer, change(audit.SetPopMaintenance, serves.SetPopMaintenance)},
 		{post, "/api/v1/system/maintenance/rejected/retry", Administer, change(audit.RetryRejected, serves.RetryRejected)},
 		{remove, "/api/v1/system/maintenance/rejected", Administer, change(audit.DiscardRejected, serves.DiscardRejected)},
-	}
-}
-
-// repairRoutes returns the routes with which people look at failed messages and send them again.
-func (s *Server) repairRoutes() []Route {
-	d := s.deps
-	serves := &repair.Handlers{Messages: d.DeadLetters, Transactor: d.Verbs, Owners: d.Owners, Meter: s.start.Metrics, Bodies: s.bodies()}
-	return []Route{
-		{get, "/api/v1/messages/:partitionId/:transactionId/attempts", Read | Granted, wire.JSON(serves.Attempts)},
-		{post, "/api/v1/messages/:partitionId/:transactionId/resend", Write | Granted | MessagesBody, s.audited(audit.ResendMessage, serves.Resend)},
 	}
 }
 
@@ -136,7 +128,6 @@ func (s *Server) observeRoutes(serves *observe.Handlers) []Route {
 	return []Route{
 		{get, "/openapi.json", Public, s.openapi},
 		{get, "/api/v1/whoami", AnyRole | Granted, answer(s.whoami)},
-
 		{get, "/api/v1/queues", Read | Granted, answer(serves.ListQueues)},
 		{get, "/api/v1/groups", Read | Granted, answer(serves.ListAllGroups)},
 		{get, "/api/v1/totals", Read | Granted, answer(serves.ShowTotals)},

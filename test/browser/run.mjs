@@ -5,6 +5,7 @@ import { chromium } from "playwright-core";
 import { Server, seed } from "./api.mjs";
 import { inspect, look, shots, watch } from "./look.mjs";
 import { manages } from "./access.mjs";
+import { sendsAgain } from "./again.mjs";
 import * as aside from "./aside.mjs";
 import { firstMinute } from "./first.mjs";
 import * as person from "./person.mjs";
@@ -336,6 +337,7 @@ const tests = {
 
   async "every action on dead letters does what it says"() { await aside.pressDead(browser, open, patience); },
 
+  async "a message is sent again once, with changes"() { await sendsAgain(browser, open, patience); },
   async "every action on rejected rows does what it says"() { await aside.pressRejected(browser, open, patience); },
 
   async "every action on messages and on the system does what it says"() { await system.press(browser, open, patience); },

@@ -34,7 +34,7 @@ type deadData struct {
 	Wrong string
 	// Next is the next page of the list. Further is the page that examines older dead letters. Back is the first page.
 	Next, Further, Back template.URL
-	Export              template.URL
+	Export, ExportCSV   template.URL
 }
 
 // Total describes the number of matching dead letters.
@@ -125,7 +125,7 @@ func deadLetters(r *page.Request) (*page.Content, error) {
 	if q.Has("after") {
 		d.Back = d.link("dead")
 	}
-	d.Export = d.link("export")
+	d.Export, d.ExportCSV = d.link("export"), d.link("export", "format", "csv")
 	return &page.Content{Title: "Dead letters", Data: d, Commands: deadCommands(r, d, filters)}, nil
 }
 

@@ -73,6 +73,8 @@ export function startForms() {
       let wrong = "";
       try { JSON.parse(field.value); } catch (error) { wrong = `This is not JSON: ${error.message}`; }
       field.setCustomValidity(wrong);
+      const beside = document.getElementById(field.dataset.json); // says what is wrong while the person types
+      if (beside) beside.textContent = wrong;
     };
     field.addEventListener("input", check);
   }
