@@ -50,7 +50,7 @@ const (
 
 // small maps the routes that are not tested with a large answer to the reason.
 var small = map[string]string{
-	"GET /api/v1/messages/{partitionId}/{transactionId}/attempts": "at most 20 attempts of a group, with errors of at most 1,000 characters",
+	"GET /api/v1/messages/:partitionId/:transactionId/attempts": "at most 20 attempts of a group, with errors of at most 1,000 characters",
 	"GET /livez": figures, "HEAD /livez": figures, "GET /readyz": figures, "HEAD /readyz": figures, "GET /health": figures, "HEAD /health": figures,
 	"GET /metrics": figures, "GET /metrics/prometheus": "metrics must be readable even when no memory is left",
 	"GET /openapi.json": embedded, "GET /api/v1/whoami": oneRow,
