@@ -118,9 +118,29 @@ func (b builder) buildHistory() {
 	}
 	b.writer = history.NewWriter(b.pool, b.counts, history.Sources{
 		Instance: history.Instance{ID: queue.NewID().String(), Hostname: hostname(), Port: portOf(b.addr), PID: os.Getpid()},
-		Parked:   b.parked, Pool: b.connections, Written: b.changes.Changed,
+		Parked:   b.parked, Pool: b.connections, Backlog: b.backlogs, Written: b.changes.Changed,
 	}, b.log)
 	b.runs = append(b.runs, b.writer.Run)
+}
+
+// backlogs counts the unfinished messages of all queues and groups.
+func (b builder) backlogs(ctx context.Context) (*history.Backlogs, error) {
+	s, err := b.totals.Fresh(ctx, 0)
+	if err != nil {
+		return nil, err
+	}
+	found := &history.Backlogs{At: s.At, Took: s.Took, Depths: map[history.Key]history.Depth{}}
+	for i := range s.Queues {
+		if q := &s.Queues[i]; q.Backlog() > 0 {
+			found.Depths[history.Key{Queue: q.Name}] = history.Depth{Messages: q.Backlog(), Oldest: q.Oldest}
+		}
+	}
+	for i := range s.Groups {
+		if g := &s.Groups[i]; g.Lag > 0 {
+			found.Depths[history.Key{Queue: g.Queue, Group: g.Name}] = history.Depth{Messages: g.Lag, Oldest: g.Oldest}
+		}
+	}
+	return found, nil
 }
 
 // connections counts the connections of the pool.
@@ -153,7 +173,7 @@ func portOf(addr net.Addr) int {
 // buildHub constructs the hub, which collects the events for watchers.
 func (b builder) buildHub() {
 	b.hub = live.New(live.Deps{
-		Instance: b.instance, Host: hostname(), Reader: live.NewDatabase(b.pool, audit.NewLog(b.pool, b.log)), Counts: b.counts, Send: b.sender.SendLive,
+		Instance: b.instance, Host: hostname(), Reader: live.NewDatabase(b.pool, audit.NewLog(b.pool, b.log)), LateAfter: b.cfg.Problems.LateAfter, Counts: b.counts, Send: b.sender.SendLive,
 		Listener: func() string {
 			state, _ := b.listener.State()
 			return string(state)
@@ -189,9 +209,11 @@ func DoctorConfig(cfg config.Config, sealer *seal.Sealer) doctor.Config {
 	if cfg.Dispatch.UsePriorityDispatch {
 		perInstance += int64(min(cfg.Dispatch.PollWorkers+1, maxUrgentConnections))
 	}
+	limits := doctor.DefaultLimits()
+	limits.LateAfter = cfg.Problems.LateAfter
 	return doctor.Config{
 		URL: cfg.Database.DirectURL(), PoolURL: cfg.Database.URL, PerInstance: perInstance, Sealer: sealer,
-		Retention: cfg.Retention.Completed, Version: Version(), Now: time.Now, Limits: doctor.DefaultLimits(),
+		Retention: cfg.Retention.Completed, Version: Version(), Now: time.Now, Limits: limits,
 	}
 }
 

@@ -18,11 +18,10 @@ func (s *Server) audited(action string, answer func(*wire.Params) (any, error)) 
 
 // auditedStream is like audited, for a handler that writes its answer itself.
 func (s *Server) auditedStream(action string, serve func(*wire.Params) error) echo.HandlerFunc {
-	return func(c echo.Context) error {
-		wire.IgnoreReads(c)
-		_, err := s.record(action, &wire.Params{Context: c, Status: http.StatusOK}, func(p *wire.Params) (any, error) { return nil, serve(p) })
+	return wire.Stream(func(p *wire.Params) error {
+		_, err := s.record(action, p, func(p *wire.Params) (any, error) { return nil, serve(p) })
 		return err
-	}
+	})
 }
 
 // confirmed returns the handler of a route that changes state without a row of the audit. It calls Deps.Confirm before the answer.

@@ -95,6 +95,8 @@ func (s *Server) operateRoutes() []Route {
 		{get, "/api/v1/messages/:partitionId/:transactionId/attempts", Read | Granted, wire.JSON(mends.Attempts)},
 		{post, "/api/v1/messages/:partitionId/:transactionId/resend", Write | Granted | MessagesBody, change(audit.ResendMessage, mends.Resend)},
 		{remove, "/api/v1/dlq", Administer | Granted, change(audit.PurgeDeadLetters, serves.PurgeDeadLetters)},
+		{post, "/api/v1/dlq/purge", Administer | Granted, s.auditedStream(audit.PurgeDeadLetters, serves.PurgeToFile)},
+		{get, "/api/v1/dlq/count", Read | Granted, wire.Stream(serves.CountDeadLetters)},
 		{post, "/api/v1/dlq/redrive", Write | Granted, change(audit.RedriveDeadLetters, serves.Redrive)},
 		{post, "/api/v1/dlq/redrive/stream", Write | Granted, s.auditedStream(audit.RedriveDeadLetters, serves.StreamRedrive)},
 		{post, "/api/v1/inbox/rejected/retry", Write | Granted, change(audit.RetryInbox, serves.RetryInbox)},

@@ -72,6 +72,7 @@ export async function pressDead(browser, open, patience) {
   assert.ok(lines.every((one) => one.errorMessage === 'no "paper" & <ink>' && one.partition === "customer-dead"));
 
   await unfold("Redrive"); // start a redrive with progress, then stop it
+  await page.getByText("Counted: 20 dead letters").waitFor(); // the button works only after the count
   await page.getByLabel("At most, per second").fill("2");
   await press(/^Redrive 20/);
   await done(/[24] delivered again, 1[86] remain, about \d+ s at this rate/);
@@ -83,7 +84,7 @@ export async function pressDead(browser, open, patience) {
   await page.waitForTimeout(1500);
   assert.equal(await count(named), left, "the redrive must not continue after Stop");
   await page.getByLabel("At most, per second").fill(""); // redrive the remaining ones
-  await press(/^Redrive/);
+  await press(`Redrive ${left} dead letter`); // the button shows the number
   await done(`${left} delivered again.`);
   assert.equal(await count(named), 0);
   assert.equal(await count(dead), before - 20, "only the matching dead letters must be redriven");
@@ -97,8 +98,23 @@ export async function pressDead(browser, open, patience) {
   await done("Nothing was changed");
   assert.equal(await count(dead), before - 20);
   await page.getByLabel("Type the name").fill("shop.dead");
+  const say = await page.getByRole("button", { name: /^Purge [0-9]+ dead/ }).textContent();
+  const number = Number(/\d+/.exec(say)[0]), stored = await count(dead);
+  await open.push("shop.dead", "customer-dead", [{ late: true }]);
+  const [message] = await open.pop("shop.dead", "billing");
+  await open.ack(message, "billing", "failed", "no power"); // a dead letter after the count
+  assert.equal(await count(dead), stored + 1);
   await press(/^Purge/);
   await done("deleted");
+  assert.equal(await count(dead), stored + 1 - number, "the number in the dialog is what was removed");
+
+  await visit("dead?q=shop.dead&g=billing&e=no%20power"); // a purge that first downloads
+  await unfold("Purge");
+  await page.getByLabel("Type the name").fill("shop.dead");
+  const saving = page.waitForEvent("download");
+  await press("Download and purge 1 dead letter");
+  const saved = (await readFile(await (await saving).path(), "utf8")).trimEnd().split("\n").map((line) => JSON.parse(line));
+  assert.deepEqual(saved.map((one) => one.errorMessage), ["no power"]);
   assert.equal(await count(dead), before - 60);
   assert.deepEqual(complaints, []);
   await page.close();
@@ -112,7 +128,10 @@ export async function pressDead(browser, open, patience) {
   const plain = await context.newPage();
   await plain.goto(`${open.url}/ui/dead?q=shop.dead&g=billing`);
   await plain.locator("summary", { hasText: "Redrive" }).click();
-  await plain.getByRole("button", { name: /^Redrive/ }).click();
+  await plain.getByRole("button", { name: /^Redrive/ }).click(); // counts
+  await plain.getByRole("status").filter({ hasText: "Counted: 20 dead letters" }).waitFor();
+  await plain.locator("summary", { hasText: "Redrive" }).click();
+  await plain.getByRole("button", { name: "Redrive what was counted" }).click();
   await plain.getByRole("status").filter({ hasText: "delivered again" }).waitFor();
   assert.equal(await count(dead), 0);
   await context.close();
@@ -131,7 +150,7 @@ export async function pressRejected(browser, open, patience) {
   for (const part of ["public.orders", "shop.broken", "no_broken", "1 failure", "the reason 6", "9007199254740993", "<b>long"]) assert.ok(text.includes(part), `${part} in ${text}`);
 
   await press("Retry row 1006");
-  await done("In the inbox again: 1 rows");
+  await done("In the inbox again: 1 row");
   await until("the row is a message", async () => await stored("rejected-6") === "1");
   await page.locator("[data-live-switch][data-open]").waitFor();
   await unfold("Discard row 1003"); // the form must still belong to row 1003 after other rows disappear
@@ -140,7 +159,7 @@ export async function pressRejected(browser, open, patience) {
   assert.equal(await sql(open, "SELECT belfry.inbox_retry('{1005}')"), "1");
   await page.locator("code", { hasText: "rejected-5" }).waitFor({ state: "detached" });
   await press(/^Delete row/);
-  await done("Deleted: 1 rows");
+  await done("Deleted: 1 row");
   assert.equal(await rejected(), "rejected-1 rejected-2 rejected-4");
   assert.equal(await stored("rejected-3"), "0");
 
@@ -148,7 +167,7 @@ export async function pressRejected(browser, open, patience) {
   await page.getByLabel("Reason").selectOption("queue_full");
   await press("Apply");
   await press("Retry all that match");
-  await done("In the inbox again: 1 rows");
+  await done("In the inbox again: 1 row");
   await until("the row is a message", async () => await stored("rejected-1") === "1");
   assert.equal(await rejected(), "rejected-2 rejected-4");
 

@@ -33,13 +33,17 @@ func newDeadLetterExport() *cobra.Command {
 			if err := in.Missing(theFlags(in)); err != nil {
 				return err
 			}
-			query.Set("limit", exportPage)
+			write := func(page []json.RawMessage, _ bool) error {
+				return eachLetter(page, func(line []byte) error { return s.Text(string(line)) })
+			}
 			switch format := in.Flag("format"); format {
-			case "ndjson", "csv":
-				return exportDeadLetters(s, query, format == "csv")
+			case "ndjson":
+			case "csv":
+				write = func(page []json.RawMessage, first bool) error { return writeCSV(s, page, first) }
 			default:
 				return session.UsageError("--format is " + strconv.Quote(format) + ": use ndjson or csv")
 			}
+			return exportDeadLetters(s, query, write)
 		}),
 	}
 	session.AddServerFlags(cmd)
@@ -49,7 +53,9 @@ func newDeadLetterExport() *cobra.Command {
 	return cmd
 }
 
-func exportDeadLetters(s *session.Session, query url.Values, asCSV bool) error {
+// exportDeadLetters passes all dead letters of a query to write, page by page, newest first. first is true for the first page.
+func exportDeadLetters(s *session.Session, query url.Values, write func(page []json.RawMessage, first bool) error) error {
+	query.Set("limit", exportPage)
 	total := int64(0)
 	var shown *progress.Progress
 	if !session.IsTerminal(s.Cmd.OutOrStdout()) {
@@ -64,7 +70,7 @@ func exportDeadLetters(s *session.Session, query url.Values, asCSV bool) error {
 		if err := s.Client.Do(s.Cmd.Context(), request.Get("/api/v1/dlq", query), &page); err != nil {
 			return err
 		}
-		if err := writeLetters(s, page.Messages, asCSV, total == 0); err != nil {
+		if err := write(page.Messages, total == 0); err != nil {
 			return err
 		}
 		total += int64(len(page.Messages))
@@ -76,16 +82,18 @@ func exportDeadLetters(s *session.Session, query url.Values, asCSV bool) error {
 	}
 }
 
-// writeLetters prints a page. As CSV, the first page begins with the names of the columns.
-func writeLetters(s *session.Session, page []json.RawMessage, asCSV, first bool) error {
-	if !asCSV {
-		for _, m := range page {
-			if err := s.Text(string(m)); err != nil {
-				return err
-			}
+// eachLetter passes the dead letters of a page to write.
+func eachLetter(page []json.RawMessage, write func(line []byte) error) error {
+	for _, m := range page {
+		if err := write(m); err != nil {
+			return err
 		}
-		return nil
 	}
+	return nil
+}
+
+// writeCSV prints a page as CSV. The first page begins with the names of the columns.
+func writeCSV(s *session.Session, page []json.RawMessage, first bool) error {
 	list := api.DeadLetters{Messages: make([]api.DeadLetter, len(page))}
 	for i, m := range page {
 		if err := json.Unmarshal(m, &list.Messages[i]); err != nil {

@@ -35,6 +35,9 @@ type deadData struct {
 	// Next is the next page of the list. Further is the page that examines older dead letters. Back is the first page.
 	Next, Further, Back template.URL
 	Export, ExportCSV   template.URL
+	CountLink           template.URL
+	// AsOf bounds the actions to an earlier count. It is empty before a count.
+	AsOf string
 }
 
 // Total describes the number of matching dead letters.
@@ -74,13 +77,13 @@ func (d *deadData) Of(queue, group, partition string) template.URL {
 
 // instant parses a text that readTime has accepted.
 func instant(text string) time.Time {
-	at, _ := parseInstant(text)
+	at, _ := page.ParseInstant(text)
 	return at
 }
 
 // readTime parses an instant of the filter, and returns it in the format of the API. It sets Wrong for an invalid instant.
 func (d *deadData) readTime(text string) string {
-	at, ok := parseInstant(text)
+	at, ok := page.ParseInstant(text)
 	switch {
 	case text == "":
 		return ""
@@ -126,6 +129,7 @@ func deadLetters(r *page.Request) (*page.Content, error) {
 		d.Back = d.link("dead")
 	}
 	d.Export, d.ExportCSV = d.link("export"), d.link("export", "format", "csv")
+	d.CountLink, d.AsOf = d.link("count"), q.Get("as-of")
 	return &page.Content{Title: "Dead letters", Data: d, Commands: deadCommands(r, d, filters)}, nil
 }
 

@@ -23,7 +23,9 @@ type groupData struct {
 	// Group is nil if the group does not exist in the queue.
 	Group       *api.GroupFigures
 	CountedAt   time.Time
-	Acked       acked
+	Acked       page.Acked
+	Zoom        zoom
+	Backlog     page.Backlog
 	QueuePaused bool
 	Lists       []placeList
 	Tabs        []view
@@ -76,7 +78,13 @@ func group(r *page.Request) (*page.Content, error) {
 		if err != nil {
 			return nil, err
 		}
-		data.Acked = acked{All: hour.Summary.TotalAckMessages, Failed: hour.Summary.TotalAckFailed, Retried: hour.Summary.TotalAckRetried}
+		data.Acked = page.Acked{All: hour.Summary.TotalAckMessages, Failed: hour.Summary.TotalAckFailed, Retried: hour.Summary.TotalAckRetried}
+		data.Zoom = readZoom(r, "group")
+		ops, span, err := data.Zoom.ops(r, data.Queue, data.Name)
+		if err != nil {
+			return nil, err
+		}
+		data.Backlog = page.DrawBacklog(ops.Series, span, data.Zoom.Chosen, page.BacklogNow{Messages: found.Group.Lag, Seconds: found.Group.OldestSeconds})
 		if err := data.list(r, path, found); err != nil {
 			return nil, err
 		}
@@ -178,6 +186,14 @@ func (s *seekData) Count(n int64, one, many string) string {
 	return page.Plural(n, one, many)
 }
 
+// Moment is the instant that the form sends. At the end, it is when the count began, so that a later message is not skipped.
+func (s *seekData) Moment() string {
+	if s.To == "end" {
+		return s.CountedAt.UTC().Format(time.RFC3339Nano)
+	}
+	return s.At
+}
+
 // previewSeek counts what a seek of the group would deliver again or skip.
 func previewSeek(r *page.Request, path, to string) (*seekData, error) {
 	seek := &seekData{To: to, At: r.Query.Get("at"), Partition: r.Query.Get("in")}
@@ -188,7 +204,7 @@ func previewSeek(r *page.Request, path, to string) (*seekData, error) {
 	case "end":
 		target = append(target, "toEnd", "true")
 	default:
-		at, ok := parseInstant(seek.At)
+		at, ok := page.ParseInstant(seek.At)
 		if !ok {
 			seek.Error = "The instant cannot be read: write it like 2026-05-16T08:41:27Z."
 			return seek, nil
@@ -202,14 +218,4 @@ func previewSeek(r *page.Request, path, to string) (*seekData, error) {
 		seek.Error = "The group has no cursor in a partition with the name " + seek.Partition + "."
 	}
 	return seek, err
-}
-
-// parseInstant parses an instant from a form or a query. An instant without a time zone is in UTC.
-func parseInstant(text string) (time.Time, bool) {
-	for _, layout := range []string{time.RFC3339, "2006-01-02T15:04:05", "2006-01-02T15:04", "2006-01-02 15:04:05", "2006-01-02 15:04", "2006-01-02"} {
-		if at, err := time.Parse(layout, text); err == nil {
-			return at, true
-		}
-	}
-	return time.Time{}, false
 }

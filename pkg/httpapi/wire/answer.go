@@ -177,6 +177,12 @@ var encoding = json.JoinOptions(
 	)),
 )
 
+// Line returns a value as a line of JSON, as in the answers of JSON.
+func Line(value any) ([]byte, error) {
+	line, err := json.Marshal(value, encoding)
+	return append(line, '\n'), err
+}
+
 func stringOrNull(s string, null bool) jsontext.Token {
 	if null {
 		return jsontext.Null
@@ -219,4 +225,12 @@ func AppendInt(b []byte, prefix string, n int) []byte {
 // AppendBool appends the JSON text prefix, and then v.
 func AppendBool(b []byte, prefix string, v bool) []byte {
 	return strconv.AppendBool(append(b, prefix...), v)
+}
+
+// Stream returns the handler of a route that writes its answer itself.
+func Stream(serve func(*Params) error) echo.HandlerFunc {
+	return func(c echo.Context) error {
+		IgnoreReads(c)
+		return serve(&Params{Context: c, Status: http.StatusOK})
+	}
 }
