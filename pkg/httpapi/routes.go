@@ -71,6 +71,8 @@ func (s *Server) operateRoutes() []Route {
 	}
 	return []Route{
 		{get, "/api/v1/rights", Administer, wire.JSON(serves.ListRights)},
+		{get, "/api/v1/audit/:id/undo", Administer | Granted, wire.JSON(serves.PreviewUndo)},
+		{post, "/api/v1/audit/:id/undo", Administer | Granted, change("", serves.Undo)},
 		{post, "/api/v1/tokens", Administer, change(audit.CreateToken, serves.CreateToken)},
 		{post, "/api/v1/tokens/revoke", Administer, change(audit.RevokeToken, serves.RevokeToken)},
 		{post, "/api/v1/sql-grants", Administer, change(audit.GiveGrant, serves.ChangeGrant(false))},

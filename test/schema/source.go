@@ -30,6 +30,8 @@ var first = []string{
 	"schema/stream_state.sql",
 	"schema/stream_cycle.sql",
 	"schema/audit.sql",
+	"schema/audit_undo.sql",
+	"schema/audit_places.sql",
 	"schema/revoked_token.sql",
 	"schema/setting.sql",
 	"schema/spool.sql",

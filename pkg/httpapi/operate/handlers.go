@@ -20,7 +20,10 @@ type Catalog interface {
 	Configure(ctx context.Context, settings catalog.Settings) (catalog.Configured, error)
 	Change(ctx context.Context, queueName string, change func(set *catalog.Settings)) (catalog.Settings, catalog.Configured, error)
 	Delete(ctx context.Context, queueName string) (existed bool, err error)
-	SetPaused(ctx context.Context, what catalog.Pausable, paused bool) (changed bool, err error)
+	SetPaused(ctx context.Context, what catalog.Pausable, paused bool, reason string) (changed bool, err error)
+	FindUndo(ctx context.Context, id queue.ID) (catalog.Undoable, error)
+	PreviewUndo(ctx context.Context, u *catalog.Undoable) (catalog.Undone, error)
+	Undo(ctx context.Context, u *catalog.Undoable) (catalog.Undone, error)
 }
 
 // GroupWriter deletes and seeks consumer groups.

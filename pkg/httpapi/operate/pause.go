@@ -1,6 +1,9 @@
 package operate
 
 import (
+	"strings"
+	"unicode/utf8"
+
 	"github.com/go-json-experiment/json/jsontext"
 
 	"github.com/belfry-mq/belfry/pkg/access/audit"
@@ -44,27 +47,40 @@ func (h *Handlers) setPaused(p *wire.Params, what catalog.Pausable, paused bool)
 	if p.Err != nil {
 		return nil, p.Err
 	}
-	parameters := audit.Parameters{}
-	err := h.Bodies.ReadOptionalObject(p, func(name string, value jsontext.Value) error {
+	parameters, reason := audit.Parameters{}, ""
+	err := h.Bodies.ReadOptionalObject(p, func(name string, value jsontext.Value) (err error) {
 		if name != "reason" || value.Kind() == 'n' {
 			return nil
 		}
-		reason, ok := wire.Text(value)
-		if !ok {
-			return queue.Invalidf("reason must be a string")
-		}
+		reason, err = readReason(value)
 		parameters["reason"] = reason
-		return nil
+		return err
 	})
 	if err != nil {
 		return nil, err
 	}
 	audit.Begin(p.Ctx(), audit.Target{Queue: what.Queue, Partition: what.Partition, Group: what.Group}, parameters)
-	changed, err := h.Catalog.SetPaused(p.Ctx(), what, paused)
+	changed, err := h.Catalog.SetPaused(p.Ctx(), what, paused, reason)
 	if queue.CodeOf(err) == queue.CodeNotFound {
 		return wire.NotFound(p, err)
 	}
 	return api.Paused{
 		Success: true, Queue: what.Queue, Partition: wire.OrNull(what.Partition), Group: wire.OrNull(what.Group), Paused: paused, Changed: changed,
 	}, err
+}
+
+// maxReason is the greatest number of characters of a reason.
+const maxReason = 1000
+
+func readReason(value jsontext.Value) (string, error) {
+	reason, ok := wire.Text(value)
+	switch n := utf8.RuneCountInString(reason); {
+	case !ok:
+		return "", queue.Invalidf("reason must be a string")
+	case n > maxReason:
+		return "", queue.Invalidf("reason has %d characters: it must have at most %d", n, maxReason)
+	case strings.ContainsRune(reason, 0):
+		return "", queue.Invalidf("reason contains the character NUL")
+	}
+	return reason, nil
 }
