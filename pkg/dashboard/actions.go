@@ -60,6 +60,9 @@ var actions = map[string]func(f form) (change, error){
 			done: "The group is deleted in this queue.", back: "queue?" + url.Values{"q": {f.queue()}}.Encode(),
 		}, f.confirmed(f.queue())
 	},
+	"undo": func(f form) (change, error) {
+		return change{method: http.MethodPost, path: path("/api/v1/audit/%s/undo", f.Get("id")), done: "The change is undone.", back: "audit"}, nil
+	},
 	"seek":                seek,
 	"redrive":             redrive,
 	"retry-message":       retryMessage,

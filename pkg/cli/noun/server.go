@@ -71,7 +71,7 @@ var serverVerbs = []*verb.Verb{
 		},
 		Rows: "entries",
 		Columns: `AT:at SUBJECT:subject ACTION:action QUEUE:queue PARTITION:partition:wide GROUP:consumerGroup RESULT:result
-			COUNTS:counts PARAMETERS:parameters:wide REQUEST-ID:requestId:wide`,
+			COUNTS:counts UNDOABLE:undoable ID:id PARAMETERS:parameters:wide REQUEST-ID:requestId:wide`,
 	},
 	{
 		Use: "whoami", Short: "Show the subject, the role and the grants of the token", Request: fixed("/api/v1/whoami"),

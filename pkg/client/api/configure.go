@@ -91,6 +91,11 @@ type DeletedQueue struct {
 	Existed bool `json:"existed"`
 }
 
+// Reason is the optional body of a request that pauses.
+type Reason struct {
+	Reason string `json:"reason,omitzero"` // The reason for the pause, which pages and answers show.
+}
+
 // Paused is the answer when a queue, a partition or a group was paused or resumed.
 type Paused struct {
 	Success   bool  `json:"success"`

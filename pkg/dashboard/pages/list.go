@@ -1,6 +1,9 @@
 package pages
 
-import "github.com/belfry-mq/belfry/pkg/dashboard/page"
+import (
+	"github.com/belfry-mq/belfry/pkg/dashboard/page"
+	"github.com/belfry-mq/belfry/pkg/dashboard/undo"
+)
 
 // List returns the pages. The first pages are the pages of the navigation, in its order.
 func List() []*page.Page {
@@ -20,6 +23,7 @@ func List() []*page.Page {
 		{Path: "maintenance", Under: "system", Template: "maintenance", Load: maintenance},
 		{Path: "access", Under: "system", Template: "access", Load: access},
 		{Path: "audit", Under: "system", Template: "audit", Load: auditLog},
+		undo.Page(),
 		{Path: "queue", Under: "queues", Template: "queue", Load: queue},
 		{Path: "options", Under: "queues", Template: "options", Load: options},
 		{Path: "group", Under: "queues", Template: "group", Load: group},
