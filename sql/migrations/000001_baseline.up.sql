@@ -389,6 +389,34 @@ CREATE TABLE belfry.audit_places (
     PRIMARY KEY (audit_id, first)
 );
 
+-- From sql/schema/redrive_job.sql.
+
+-- A redrive that the instances run until its end. The instance that runs it has a lease. See pkg/engine/redrivejob.
+CREATE TABLE belfry.redrive_job (
+    id             uuid PRIMARY KEY, -- The id of its row in belfry.audit.
+    queue          text NOT NULL,
+    consumer_group text NOT NULL,
+    -- The other filters, each NULL if it selects all. No dead letter is redriven that failed after failed_to.
+    partition      text,
+    transaction_id text,
+    error          text,
+    failed_from    timestamptz,
+    failed_to      timestamptz NOT NULL,
+    rate           bigint NOT NULL, -- Messages per second at most; 0: no limit.
+    matched        bigint NOT NULL, -- The job redrives at most this number of dead letters.
+    redriven       bigint NOT NULL DEFAULT 0, -- Written in the transaction of each page.
+    subject        text,
+    created_at     timestamptz NOT NULL DEFAULT clock_timestamp(),
+    ended_at       timestamptz,
+    state          text NOT NULL DEFAULT 'running' CHECK (state IN ('running', 'done', 'stopped', 'failed')),
+    failure        text,
+    lease_id       uuid,
+    lease_until    timestamptz,
+    instance       text
+);
+CREATE INDEX redrive_job_created ON belfry.redrive_job (created_at, id);
+CREATE INDEX redrive_job_running ON belfry.redrive_job (lease_until) WHERE state = 'running';
+
 -- From sql/schema/revoked_token.sql.
 
 -- The ids (jti) of tokens that servers refuse. `belfry token revoke` writes it.
@@ -4443,4 +4471,4 @@ BEGIN
         END LOOP;
     END LOOP;
 END $$;
-COMMENT ON FUNCTION belfry.baseline() IS 'ef6421167dcf1f91f235a436f4d355d3b1806bd58ff0e5dfa21a073daccd0da9';
+COMMENT ON FUNCTION belfry.baseline() IS '57eb45d1f249f22d08347c83c285223dad204421dc59bef3fc167cb0b4d7adad';

@@ -40,7 +40,7 @@ var wings = []wing{
 	{"pkg/insight", "pkg/client/api pkg/engine pkg/access pkg/postgres pkg/process pkg/queue config/setting sql", "doctor explain live problem stats trace > history totals"},
 	{"pkg/dispatch", "pkg/process pkg/queue config/setting", ". sqlwait > readiness > notify plan"},
 	{"pkg/engine", "pkg/access pkg/postgres pkg/process pkg/queue config/setting sql", `
-		store >
+		redrivejob store >
 		store/internal/transaction store/internal/warm >
 		store/internal/push >
 		store/internal/ack store/internal/claim >

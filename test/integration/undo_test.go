@@ -41,7 +41,7 @@ func TestAChangeIsUndoneOverHTTP(t *testing.T) {
 	for _, again := range []call{get(path), post(path, "")} {
 		refused := ask[json.RawMessage](c.loose(), again)
 		require.Equal(t, http.StatusConflict, refused.Status)
-		require.Contains(t, refused.Raw, "undone already: the audit has the undo as "+undo.ID)
+		require.Contains(t, string(refused.Raw), "undone already: the audit has the undo as "+undo.ID)
 	}
 
 	require.Len(t, c.popIDs("q", "consumerGroup=g&batch=1&autoAck=true"), 1)
@@ -57,7 +57,7 @@ func TestAChangeIsUndoneOverHTTP(t *testing.T) {
 	ask[json.RawMessage](c, post("/api/v1/resources/queues/q/pause", `{"reason":"the bell cracked"}`)).ok(http.StatusOK)
 	paused := latest()
 	ask[json.RawMessage](c, post("/api/v1/resources/queues/q/resume", "")).ok(http.StatusOK)
-	require.Contains(t, ask[json.RawMessage](c.loose(), get("/api/v1/audit/"+paused.ID+"/undo")).Raw, "it was resumed since")
+	require.Contains(t, string(ask[json.RawMessage](c.loose(), get("/api/v1/audit/"+paused.ID+"/undo")).Raw), "it was resumed since")
 	require.Equal(t, http.StatusBadRequest, ask[json.RawMessage](c.loose(), post("/api/v1/audit/7/undo", "")).Status)
 	require.Equal(t, http.StatusNotFound, ask[json.RawMessage](c.loose(), post("/api/v1/audit/"+nobody+"/undo", "")).Status)
 	require.Len(t, c.audit("").Entries, 7, "refused undos have no entry")

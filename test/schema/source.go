@@ -32,6 +32,7 @@ var first = []string{
 	"schema/audit.sql",
 	"schema/audit_undo.sql",
 	"schema/audit_places.sql",
+	"schema/redrive_job.sql",
 	"schema/revoked_token.sql",
 	"schema/setting.sql",
 	"schema/spool.sql",

@@ -22,6 +22,7 @@ const (
 	SetSubscriptionStart = "group.subscription"
 	SeekGroup            = "group.seek"
 	RedriveDeadLetters   = "dead_letters.redrive"
+	StopRedrive          = "dead_letters.stop"
 	PurgeDeadLetters     = "dead_letters.purge"
 	DeleteMessage        = "message.delete"
 	DeadLetterMessage    = "message.dead_letter"

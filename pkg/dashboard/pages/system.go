@@ -202,7 +202,7 @@ type auditData struct {
 }
 
 // auditActions are the actions that the audit records.
-var auditActions = strings.Fields("queue.configure queue.delete group.delete group.subscription group.seek dead_letters.redrive dead_letters.purge " +
+var auditActions = strings.Fields("queue.configure queue.delete group.delete group.subscription group.seek dead_letters.redrive dead_letters.stop dead_letters.purge " +
 	"message.delete message.dead_letter message.retry delivery.pause delivery.resume stream.delete maintenance.push maintenance.pop maintenance.retry " +
 	"maintenance.discard inbox.retry inbox.discard token.revoke token.create grant.give grant.revoke")
 

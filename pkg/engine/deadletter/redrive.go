@@ -2,6 +2,7 @@ package deadletter
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"math"
 	"time"
@@ -78,6 +79,30 @@ func (l *Letters) RedriveAll(ctx context.Context, f Filter, rate int64, report f
 		err = l.pool.Confirm(ctx)
 	}
 	return result, postgres.Wrapf(err, "redriving dead letters")
+}
+
+// RedriveMost is RedriveAll for at most a number of messages. It calls record in the transaction of each page with the number of
+// its redriven messages. If record returns an error, the page is rolled back, and RedriveMost returns the error.
+func (l *Letters) RedriveMost(ctx context.Context, f Filter, rate, most int64, record func(ctx context.Context, tx pgx.Tx, n int64) error) error {
+	var total int64
+	take := func(ctx context.Context, tx pgx.Tx, b batch) (n int64, ready []queue.Ready, err error) {
+		b.ids = b.ids[:min(int64(len(b.ids)), most-total)]
+		if n, ready, err = redrive(ctx, tx, b); err == nil {
+			err = record(ctx, tx, n)
+		}
+		return n, ready, err
+	}
+	enough := errors.New("enough")
+	_, err := l.takePages(ctx, f, run{rate: rate, budget: math.MaxInt64, take: take, report: func(so Result) error {
+		if total = so.Taken; total >= most {
+			return enough
+		}
+		return nil
+	}})
+	if errors.Is(err, enough) {
+		return nil
+	}
+	return postgres.Wrapf(err, "redriving dead letters")
 }
 
 // Purge deletes dead letters. Their messages stay in the log, consumed by the group. It has the

@@ -1,0 +1,43 @@
+// The tests of the undo of a change, and of the reasons of pauses.
+import assert from "node:assert/strict";
+import { watch } from "./look.mjs";
+
+// undoes changes options and moves a group, sees what an undo would do, and undoes both.
+export async function undoes(browser, open, patience) {
+  const page = await browser.newPage();
+  page.setDefaultTimeout(patience);
+  const complaints = watch(page);
+  const visit = (path) => page.goto(`${open.url}/ui/${path}`);
+  const done = (text) => page.locator("[role=status], [role=alert]").filter({ hasText: text }).waitFor();
+  await open.post("/api/v1/configure", { queue: "shop.undo", options: { leaseTime: 77 } });
+  await open.push("shop.undo", "customer-undo", [{ i: 1 }, { i: 2 }, { i: 3 }]);
+  const [message] = await open.pop("shop.undo", "billing");
+  await open.ack(message, "billing");
+  await open.post("/api/v1/configure", { queue: "shop.undo", options: { leaseTime: 99 } });
+  const options = async () => (await open.get("/api/v1/status/queues/shop.undo")).queue.options;
+
+  await visit("audit?q=shop.undo");
+  await page.getByRole("link", { name: "Undo…" }).first().click();
+  await page.getByRole("row", { name: "leaseTime 99 77" }).waitFor();
+  assert.equal((await options()).leaseTime, 99, "the preview changes nothing");
+  await page.getByRole("button", { name: "Undo the change" }).click();
+  await done("The change is undone");
+  assert.equal((await options()).leaseTime, 77);
+  await page.getByText("undone", { exact: true }).first().waitFor();
+
+  const lag = async () => (await open.get("/api/v1/consumer-groups/billing/queues/shop.undo/partitions?limit=1&from=customer-undo")).partitions[0].lag;
+  const before = await lag();
+  await open.post("/api/v1/consumer-groups/billing/queues/shop.undo/seek", { toEnd: true });
+  assert.equal(await lag(), 0);
+  await visit("audit?q=shop.undo&action=group.seek");
+  await page.getByRole("link", { name: "Undo…" }).first().click();
+  await page.getByText(`1 partition is moved back: up to ${before} message`).waitFor();
+  const here = page.url();
+  await page.getByRole("button", { name: "Undo the change" }).click();
+  await done("The change is undone");
+  assert.equal(await lag(), before);
+  await page.goto(here); // a second press would change nothing
+  await page.getByText("The change cannot be undone: the change is undone already").waitFor();
+  assert.deepEqual(complaints.filter((line) => !line.includes("409")), []);
+  await page.close();
+}
