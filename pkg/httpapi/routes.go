@@ -64,12 +64,13 @@ func (s *Server) operateRoutes() []Route {
 	serves := &operate.Handlers{
 		Transactor: d.Verbs, Catalog: d.Catalog, GroupWriter: d.GroupWriter, DeadLetters: d.DeadLetters, Rejections: d.Rejections, Owners: d.Owners, Queries: d.Streams,
 		Switches: d.Switches, Spool: d.Spool, Meter: s.start.Metrics, Defaults: d.Defaults, Bodies: s.bodies(), Streams: s.streams(), Report: s.reportStream,
-		Rights: d.Rights,
+		Rights: d.Rights, Jobs: d.Jobs,
 	}
 	if d.Auth != nil {
 		serves.Verify = d.Auth.Verify
 	}
 	return []Route{
+		{get, "/api/v1/whoami", AnyRole | Granted, wire.JSON(serves.Whoami)},
 		{get, "/api/v1/rights", Administer, wire.JSON(serves.ListRights)},
 		{get, "/api/v1/audit/:id/undo", Administer | Granted, wire.JSON(serves.PreviewUndo)},
 		{post, "/api/v1/audit/:id/undo", Administer | Granted, change("", serves.Undo)},
@@ -96,6 +97,9 @@ func (s *Server) operateRoutes() []Route {
 		{remove, "/api/v1/dlq", Administer | Granted, change(audit.PurgeDeadLetters, serves.PurgeDeadLetters)},
 		{post, "/api/v1/dlq/redrive", Write | Granted, change(audit.RedriveDeadLetters, serves.Redrive)},
 		{post, "/api/v1/dlq/redrive/stream", Write | Granted, s.auditedStream(audit.RedriveDeadLetters, serves.StreamRedrive)},
+		{get, "/api/v1/dlq/jobs", Read | Granted, wire.JSON(serves.ListRedriveJobs)},
+		{post, "/api/v1/dlq/jobs", Write | Granted, change(audit.RedriveDeadLetters, serves.StartRedriveJob)},
+		{post, "/api/v1/dlq/jobs/:id/stop", Write | Granted, change(audit.StopRedrive, serves.StopRedriveJob)},
 		{post, "/api/v1/inbox/rejected/retry", Write | Granted, change(audit.RetryInbox, serves.RetryInbox)},
 		{remove, "/api/v1/inbox/rejected", Administer | Granted, change(audit.DiscardInbox, serves.DiscardInbox)},
 		{remove, "/api/v1/streams/:id", Administer | Granted, change(audit.DeleteStream, serves.DeleteStream)},
@@ -126,7 +130,6 @@ func (s *Server) observeRoutes(serves *observe.Handlers) []Route {
 	answer, count := wire.JSON, s.count
 	return []Route{
 		{get, "/openapi.json", Public, s.openapi},
-		{get, "/api/v1/whoami", AnyRole | Granted, answer(s.whoami)},
 
 		{get, "/api/v1/queues", Read | Granted, answer(serves.ListQueues)},
 		{get, "/api/v1/groups", Read | Granted, answer(serves.ListAllGroups)},

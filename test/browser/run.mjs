@@ -13,6 +13,7 @@ import * as provider from "./provider.mjs";
 import * as system from "./system.mjs";
 import * as totals from "./totals.mjs";
 import * as transport from "./transport.mjs";
+import * as undo from "./undo.mjs";
 
 const open = new Server(process.env.BELFRY_OPEN);
 const closed = new Server(process.env.BELFRY_CLOSED, process.env.BELFRY_ADMIN);
@@ -335,6 +336,10 @@ const tests = {
   },
 
   async "every action on dead letters does what it says"() { await aside.pressDead(browser, open, patience); },
+
+  async "a change is undone"() { await undo.undoes(browser, open, patience); },
+
+  async "a redrive job runs, is seen and is stopped"() { await undo.runsJobs(browser, open, patience); },
 
   async "every action on rejected rows does what it says"() { await aside.pressRejected(browser, open, patience); },
 

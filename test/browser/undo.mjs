@@ -41,3 +41,38 @@ export async function undoes(browser, open, patience) {
   assert.deepEqual(complaints.filter((line) => !line.includes("409")), []);
   await page.close();
 }
+
+// runsJobs starts a redrive job, sees its progress on another page, stops it, and redrives the rest.
+export async function runsJobs(browser, open, patience) {
+  const page = await browser.newPage();
+  page.setDefaultTimeout(patience);
+  const complaints = watch(page);
+  const done = (text) => page.locator("[role=status], [role=alert]").filter({ hasText: text }).waitFor();
+  await open.post("/api/v1/configure", { queue: "shop.jobs", options: { retryLimit: 0 } });
+  await open.push("shop.jobs", "customer-jobs", Array.from({ length: 30 }, (_, i) => ({ i })));
+  for (let i = 0; i < 30; i++) {
+    const [message] = await open.pop("shop.jobs", "billing");
+    await open.ack(message, "billing", "failed", "no bell");
+  }
+  const letters = async () => (await open.get("/api/v1/dlq?queue=shop.jobs&limit=100")).messages.length;
+  assert.equal(await letters(), 30);
+  const begin = async (rate) => {
+    await page.goto(`${open.url}/ui/dead?q=shop.jobs&g=billing`);
+    await page.locator("summary", { hasText: "as a job of the server" }).click();
+    await page.locator("#redrive-job").getByLabel("At most, per second").fill(rate);
+    await page.getByRole("button", { name: "Start the job" }).click();
+    await done("The redrive job is started");
+  };
+  await begin("2");
+  await page.getByText(/[1-9]\d* of 30 delivered again/).waitFor(); // the page follows the progress
+  await page.getByRole("button", { name: "Stop" }).click();
+  await done("The redrive job is stopped");
+  await page.getByText("stopped", { exact: true }).first().waitFor();
+  const left = await letters();
+  assert.ok(left > 0 && left < 30);
+  await begin("");
+  await page.getByText(`${left} of ${left} delivered again`).waitFor();
+  assert.equal(await letters(), 0);
+  assert.deepEqual(complaints, []);
+  await page.close();
+}

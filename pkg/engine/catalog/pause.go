@@ -38,11 +38,11 @@ func (p Pausable) missing() string {
 // state did not change. So a resume that failed halfway can be repeated. Errors: CodeNotFound,
 // CodeUnavailable.
 func (c *Catalog) SetPaused(ctx context.Context, what Pausable, paused bool, reason string) (changed bool, err error) {
-	return c.pause(ctx, what, paused, reason, func(context.Context, pgx.Tx, *pauseChange) error { return nil })
+	return c.pause(ctx, what, paused, reason, func(context.Context, pgx.Tx, *valueChange) error { return nil })
 }
 
-// pauseChange is a change of a pause: the ids of the target, and the states before and after.
-type pauseChange struct {
+// valueChange is a change of options or of a pause: the ids of the target, and the values before and after.
+type valueChange struct {
 	changed                 pgtype.Bool
 	queue, group, partition zeronull.Int8
 	before, after           []byte
@@ -50,9 +50,9 @@ type pauseChange struct {
 
 // pause is SetPaused. It calls check at the end of the transaction. If check returns an error, nothing changes.
 func (c *Catalog) pause(
-	ctx context.Context, what Pausable, paused bool, reason string, check func(context.Context, pgx.Tx, *pauseChange) error,
+	ctx context.Context, what Pausable, paused bool, reason string, check func(context.Context, pgx.Tx, *valueChange) error,
 ) (changed bool, err error) {
-	var done pauseChange
+	var done valueChange
 	reason = c.pool.Storable(ctx, reason)
 	err = c.pool.InTransaction(ctx, func(ctx context.Context, tx pgx.Tx) error {
 		args := []any{what.Queue, zeronull.Text(what.Partition), zeronull.Text(what.Group), paused, zeronull.Text(reason)}
@@ -68,7 +68,7 @@ func (c *Catalog) pause(
 			counts["changed"] = 1
 		}
 		if err = audit.Write(ctx, tx, counts); err == nil && done.changed.Bool {
-			err = recordValues(ctx, tx, kindPause, done.queue, done.group, done.partition, done.before, done.after)
+			err = recordValues(ctx, tx, kindPause, &done)
 		}
 		if err != nil {
 			return err

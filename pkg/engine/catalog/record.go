@@ -58,16 +58,16 @@ func recordSettings(ctx context.Context, tx pgx.Tx, queueID int64, before, after
 	}
 	old, _ := json.Marshal(was) // a map of texts, numbers and flags can always be encoded
 	now, _ := json.Marshal(is)
-	return recordValues(ctx, tx, kindOptions, zeronull.Int8(queueID), 0, 0, old, now)
+	return recordValues(ctx, tx, kindOptions, &valueChange{queue: zeronull.Int8(queueID), before: old, after: now})
 }
 
 // recordValues keeps the old values of a change.
-func recordValues(ctx context.Context, tx pgx.Tx, kind string, queueID, group, partition zeronull.Int8, before, after []byte) error {
+func recordValues(ctx context.Context, tx pgx.Tx, kind string, d *valueChange) error {
 	e := audit.From(ctx)
 	if e == nil {
 		return nil
 	}
-	_, err := tx.Exec(ctx, sqlUndoValues, [16]byte(e.ID), kind, queueID, group, partition, string(before), string(after))
+	_, err := tx.Exec(ctx, sqlUndoValues, [16]byte(e.ID), kind, d.queue, d.group, d.partition, string(d.before), string(d.after))
 	return err
 }
 

@@ -236,7 +236,7 @@ func (c *Catalog) undoPause(ctx context.Context, u *Undoable) (out Undone, err e
 		return out, err
 	}
 	what := Pausable{Queue: u.Target.Queue, Partition: u.Target.Partition, Group: u.Target.Group}
-	_, err = c.pause(ctx, what, was.Paused, was.Reason, func(ctx context.Context, tx pgx.Tx, done *pauseChange) error {
+	_, err = c.pause(ctx, what, was.Paused, was.Reason, func(ctx context.Context, tx pgx.Tx, done *valueChange) error {
 		if int64(done.queue) != u.queue || int64(done.group) != u.group || int64(done.partition) != u.partition {
 			return conflictf("the object was deleted and created again since")
 		}

@@ -10,6 +10,7 @@ import (
 	"github.com/belfry-mq/belfry/pkg/engine/deadletter"
 	"github.com/belfry-mq/belfry/pkg/engine/inbox"
 	"github.com/belfry-mq/belfry/pkg/engine/maintenance"
+	"github.com/belfry-mq/belfry/pkg/engine/redrivejob"
 	"github.com/belfry-mq/belfry/pkg/httpapi/observe"
 	"github.com/belfry-mq/belfry/pkg/httpapi/wire"
 	"github.com/belfry-mq/belfry/pkg/queue"
@@ -42,6 +43,14 @@ type DeadLetters interface {
 	RedriveAll(ctx context.Context, f deadletter.Filter, rate int64, report func(deadletter.Result) error) (deadletter.Result, error)
 	Move(ctx context.Context, f deadletter.Filter, target string, rate int64, dryRun bool) (deadletter.Result, error)
 	Purge(ctx context.Context, f deadletter.Filter, dryRun bool) (deadletter.Result, error)
+}
+
+// Jobs starts, lists and stops redrives that the instances run. *redrivejob.Jobs implements it.
+type Jobs interface {
+	Start(ctx context.Context, f deadletter.Filter, rate int64) (redrivejob.Job, error)
+	Get(ctx context.Context, id queue.ID) (redrivejob.Job, error)
+	List(ctx context.Context, allowed []string, limit int64) ([]redrivejob.Job, error)
+	Stop(ctx context.Context, id queue.ID) error
 }
 
 // Rejections lists, retries and discards the rejected rows of the inbox.
@@ -87,6 +96,7 @@ type Handlers struct {
 	Catalog     Catalog
 	GroupWriter GroupWriter
 	DeadLetters DeadLetters
+	Jobs        Jobs
 	Rejections  Rejections
 	Owners      wire.Owners
 	Queries     Streams

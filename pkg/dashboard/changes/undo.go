@@ -1,5 +1,5 @@
-// Package undo has the page that shows what the undo of a change would do, and asks for it.
-package undo
+// Package changes has the pages about changes of operators: the preview of an undo, and the redrive jobs.
+package changes
 
 import (
 	"encoding/json"
@@ -11,9 +11,12 @@ import (
 	"github.com/belfry-mq/belfry/pkg/dashboard/source"
 )
 
-// Page returns the page.
-func Page() *page.Page {
-	return &page.Page{Path: "undo", Under: "system", Template: "undo", Load: load}
+// Pages returns the pages.
+func Pages() []*page.Page {
+	return []*page.Page{
+		{Path: "undo", Under: "system", Template: "undo", Load: load},
+		{Path: "jobs", Under: "dead", Template: "jobs", Load: jobs},
+	}
 }
 
 type data struct {
