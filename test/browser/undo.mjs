@@ -67,7 +67,7 @@ export async function runsJobs(browser, open, patience) {
   await page.getByText(/[1-9]\d* of 30 delivered again/).waitFor(); // the page follows the progress
   await page.getByRole("button", { name: "Stop" }).click();
   await done("The redrive job is stopped");
-  await page.getByText("stopped", { exact: true }).first().waitFor();
+  await page.getByRole("row").filter({ hasText: "stopped" }).first().waitFor();
   const left = await letters();
   assert.ok(left > 0 && left < 30);
   await begin("");

@@ -1,4 +1,5 @@
-// Package changes has the pages about changes of operators: the preview of an undo, and the redrive jobs.
+// Package changes has the pages about changes of operators: the audit, the preview of an undo, and the redrive jobs. It also
+// checks options before the preview of the page of options.
 package changes
 
 import (
@@ -14,6 +15,7 @@ import (
 // Pages returns the pages.
 func Pages() []*page.Page {
 	return []*page.Page{
+		{Path: "audit", Under: "system", Template: "audit", Load: auditLog},
 		{Path: "undo", Under: "system", Template: "undo", Load: load},
 		{Path: "jobs", Under: "dead", Template: "jobs", Load: jobs},
 	}

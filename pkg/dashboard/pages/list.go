@@ -22,7 +22,6 @@ func List() []*page.Page {
 		{Path: "streams", Under: "system", Template: "streams", Load: streams},
 		{Path: "maintenance", Under: "system", Template: "maintenance", Load: maintenance},
 		{Path: "access", Under: "system", Template: "access", Load: access},
-		{Path: "audit", Under: "system", Template: "audit", Load: auditLog},
 		{Path: "queue", Under: "queues", Template: "queue", Load: queue},
 		{Path: "options", Under: "queues", Template: "options", Load: options},
 		{Path: "group", Under: "queues", Template: "group", Load: group},
