@@ -81,6 +81,7 @@ func (s *Server) operateRoutes() []Route {
 		{post, "/api/v1/configure", Write | Granted, change(audit.ConfigureQueue, serves.Configure)},
 		{patch, "/api/v1/resources/queues/:queue", Write | Granted, change(audit.ConfigureQueue, serves.ChangeQueue)},
 		{remove, "/api/v1/resources/queues/:queue", Administer | Granted, change(audit.DeleteQueue, serves.DeleteQueue)},
+		{get, "/api/v1/pauses", Read | Granted, wire.JSON(serves.ListPauses)},
 		{post, "/api/v1/resources/queues/:queue/pause", Write | Granted, change(audit.PauseDelivery, serves.PauseQueue(true))},
 		{post, "/api/v1/resources/queues/:queue/resume", Write | Granted, change(audit.ResumeDelivery, serves.PauseQueue(false))},
 		{post, "/api/v1/resources/queues/:queue/partitions/:partition/pause", Write | Granted, change(audit.PauseDelivery, serves.PausePartition(true))},

@@ -46,6 +46,10 @@ func (f catalogFake) SetPaused(_ context.Context, what catalog.Pausable, paused 
 	return true, nil
 }
 
+func (f catalogFake) Pauses(context.Context, *string, []string, int64) ([]catalog.Paused, error) {
+	return []catalog.Paused{{Pausable: catalog.Pausable{Queue: "q"}, Reason: "the bell cracked"}}, nil
+}
+
 func (f catalogFake) FindUndo(_ context.Context, id queue.ID) (catalog.Undoable, error) {
 	return catalog.Undoable{ID: id, Action: audit.SeekGroup, UndoAction: audit.SeekGroup, Target: audit.Target{Queue: "q", Group: "g"}}, nil
 }

@@ -341,6 +341,10 @@ const tests = {
 
   async "a redrive job runs, is seen and is stopped"() { await undo.runsJobs(browser, open, patience); },
 
+  async "a pause has a reason, and its button survives a server that is away"() { await undo.pausesForAReason(browser, open, patience); },
+
+  async "a preview of options says what the server would refuse"() { await undo.optionsAreChecked(browser, open, patience); },
+
   async "every action on rejected rows does what it says"() { await aside.pressRejected(browser, open, patience); },
 
   async "every action on messages and on the system does what it says"() { await system.press(browser, open, patience); },

@@ -76,3 +76,52 @@ export async function runsJobs(browser, open, patience) {
   assert.deepEqual(complaints, []);
   await page.close();
 }
+
+// pausesForAReason pauses a queue, while the server is away at first: the button says so, and can be pressed again.
+export async function pausesForAReason(browser, open, patience) {
+  const page = await browser.newPage();
+  page.setDefaultTimeout(patience);
+  await open.post("/api/v1/configure", { queue: "shop.pause" });
+  const paused = async () => (await open.get("/api/v1/pauses?queue=shop.pause")).pauses;
+  const press = (name) => page.getByRole("button", { name, exact: true }).click();
+  await page.goto(`${open.url}/ui/queue?q=shop.pause`);
+  await page.getByLabel("Reason").fill("the <bell> cracked");
+  await press("Pause");
+  await page.getByText("Paused because: the <bell> cracked").waitFor();
+  assert.deepEqual((await paused()).map((one) => one.reason), ["the <bell> cracked"]);
+
+  await page.route("**/ui/do", (route) => route.abort("connectionrefused")); // the server is away
+  await press("Resume");
+  await page.getByRole("alert").filter({ hasText: "The server did not answer. Press again" }).waitFor();
+  assert.equal((await paused()).length, 1);
+  await page.unroute("**/ui/do");
+  await press("Resume");
+  await page.getByRole("button", { name: "Pause", exact: true }).waitFor();
+  assert.deepEqual(await paused(), []);
+  const entries = (await open.get("/api/v1/audit?queue=shop.pause&action=delivery.resume")).entries;
+  assert.equal(entries.length, 1, "it is done once");
+  await page.close();
+}
+
+// optionsAreChecked previews values that the server would refuse. Each field says why, with the text of the server.
+export async function optionsAreChecked(browser, open, patience) {
+  const page = await browser.newPage();
+  page.setDefaultTimeout(patience);
+  await open.post("/api/v1/configure", { queue: "shop.checked", options: { leaseTime: 77 } });
+  await page.goto(`${open.url}/ui/options?q=shop.checked`);
+  await page.getByLabel("leaseTime").fill("-5");
+  await page.getByLabel("retryBackoff").fill("0");
+  await page.getByRole("button", { name: "Show what changes" }).click();
+  for (const [field, value] of [["leaseTime", -5], ["retryBackoff", 0]]) {
+    const refused = await open.request("POST", "/api/v1/configure", { queue: "shop.checked", options: { [field]: value } });
+    await page.locator("label", { hasText: field }).getByText(refused.body.error).waitFor();
+  }
+  assert.equal(await page.getByRole("button", { name: "Change the options" }).count(), 0);
+  await page.getByLabel("leaseTime").fill("88");
+  await page.getByLabel("retryBackoff").fill("3");
+  await page.getByRole("button", { name: "Show what changes" }).click();
+  await page.getByRole("button", { name: "Change the options" }).click();
+  await page.getByText("are in force on all instances").waitFor();
+  assert.equal((await open.get("/api/v1/status/queues/shop.checked")).queue.options.leaseTime, 88);
+  await page.close();
+}

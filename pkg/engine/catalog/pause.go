@@ -14,7 +14,10 @@ import (
 	"github.com/belfry-mq/belfry/sql"
 )
 
-var sqlPause = sql.Query("engine/catalog/pause")
+var (
+	sqlPause  = sql.Query("engine/catalog/pause")
+	sqlPauses = sql.Query("engine/catalog/pauses")
+)
 
 // Pausable names the queue, partition or consumer group that SetPaused pauses. At most one of Partition
 // and Group is set.
@@ -85,4 +88,20 @@ func (c *Catalog) pause(
 		c.events.Resync("a pause ended", events.Here)
 	}
 	return done.changed.Bool && err == nil, postgres.Wrapf(err, "pausing or resuming %+v", what)
+}
+
+// Paused is a paused object with the reason, which may be empty.
+type Paused struct {
+	Pausable
+	Reason string
+}
+
+// Pauses returns up to limit paused objects of the queue, or of all queues if queueName is nil. allowed are patterns of names of
+// queues; nil selects all. Errors: CodeUnavailable.
+func (c *Catalog) Pauses(ctx context.Context, queueName *string, allowed []string, limit int64) ([]Paused, error) {
+	found, err := postgres.Collect(ctx, c.pool, sqlPauses, func(row pgx.CollectableRow) (p Paused, err error) {
+		err = row.Scan(&p.Queue, (*zeronull.Text)(&p.Partition), (*zeronull.Text)(&p.Group), (*zeronull.Text)(&p.Reason))
+		return p, err
+	}, queueName, postgres.LikePatterns(allowed), limit)
+	return found, postgres.Wrapf(err, "listing pauses")
 }

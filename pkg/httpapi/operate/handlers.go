@@ -22,6 +22,7 @@ type Catalog interface {
 	Change(ctx context.Context, queueName string, change func(set *catalog.Settings)) (catalog.Settings, catalog.Configured, error)
 	Delete(ctx context.Context, queueName string) (existed bool, err error)
 	SetPaused(ctx context.Context, what catalog.Pausable, paused bool, reason string) (changed bool, err error)
+	Pauses(ctx context.Context, queueName *string, allowed []string, limit int64) ([]catalog.Paused, error)
 	FindUndo(ctx context.Context, id queue.ID) (catalog.Undoable, error)
 	PreviewUndo(ctx context.Context, u *catalog.Undoable) (catalog.Undone, error)
 	Undo(ctx context.Context, u *catalog.Undoable) (catalog.Undone, error)

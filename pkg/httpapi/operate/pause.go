@@ -7,6 +7,7 @@ import (
 	"github.com/go-json-experiment/json/jsontext"
 
 	"github.com/belfry-mq/belfry/pkg/access/audit"
+	"github.com/belfry-mq/belfry/pkg/access/identity"
 	"github.com/belfry-mq/belfry/pkg/client/api"
 	"github.com/belfry-mq/belfry/pkg/engine/catalog"
 	"github.com/belfry-mq/belfry/pkg/httpapi/wire"
@@ -83,4 +84,22 @@ func readReason(value jsontext.Value) (string, error) {
 		return "", queue.Invalidf("reason contains the character NUL")
 	}
 	return reason, nil
+}
+
+// listedPauses is how many pauses a list has.
+const listedPauses = 1000
+
+// ListPauses serves GET /api/v1/pauses. Queen MQ does not have it.
+func (h *Handlers) ListPauses(p *wire.Params) (any, error) {
+	name := p.Name("queue")
+	if name != nil {
+		p.Check(wire.MayRead(p.Ctx(), *name))
+	}
+	if p.Err != nil {
+		return nil, p.Err
+	}
+	found, err := h.Catalog.Pauses(p.Ctx(), name, identity.GrantsOf(p.Ctx()).Readable(), listedPauses)
+	return api.Pauses{Pauses: wire.Each(found, func(one *catalog.Paused) api.Pause {
+		return api.Pause{Queue: one.Queue, Partition: wire.OrNull(one.Partition), Group: wire.OrNull(one.Group), Reason: wire.OrNull(one.Reason)}
+	})}, err
 }

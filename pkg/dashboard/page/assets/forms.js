@@ -1,4 +1,4 @@
-// Sends each form that changes something once. A form with fields stays until the server has accepted it, so that
+// Sends each form that changes something once. A form stays until the server has accepted it, so that
 // nothing that was typed is lost. A payload that is not JSON is not sent.
 import { hold, release } from "./live.js";
 
@@ -23,7 +23,7 @@ async function reason(answer) {
   return `The answer has the status ${answer.status}. Load the page to see whether something was changed.`;
 }
 
-// send sends a form with fields. What the page showed of the action before goes.
+// send sends a form. What the page showed of the action before goes.
 async function send(form, button) {
   const body = new URLSearchParams(new FormData(form, button)), part = form.closest("[data-live]");
   for (const old of document.querySelectorAll(".notice")) old.remove();
@@ -33,7 +33,7 @@ async function send(form, button) {
     to = answer.redirected ? answer.url : answer.headers.get("Location");
     if (!to) refuse(form, part, await reason(answer));
   } catch {
-    refuse(form, part, "The server did not answer. Load the page to see whether something was changed.");
+    refuse(form, part, "The server did not answer. Press again when it is back, or load the page to see whether something was changed.");
   }
   if (!to) return done(form);
   location.assign(to);
@@ -57,7 +57,7 @@ export function startForms() {
     const form = event.target;
     if (form.method !== "post" || event.defaultPrevented) return;
     const sent = form.dataset.sent !== undefined;
-    const typed = form.getAttribute("action") === "do" && form.querySelector("textarea, input:not([type=hidden])");
+    const typed = form.getAttribute("action") === "do"; // a form without fields too: it survives a server that is away
     if (sent || typed) event.preventDefault();
     if (sent) return;
     form.dataset.sent = "";
