@@ -114,7 +114,7 @@ export async function optionsAreChecked(browser, open, patience) {
   await page.getByRole("button", { name: "Show what changes" }).click();
   for (const [field, value] of [["leaseTime", -5], ["retryBackoff", 0]]) {
     const refused = await open.request("POST", "/api/v1/configure", { queue: "shop.checked", options: { [field]: value } });
-    await page.locator("label", { hasText: field }).getByText(refused.body.error).waitFor();
+    await page.locator("label", { hasText: field }).getByText((await refused.json()).error).waitFor();
   }
   assert.equal(await page.getByRole("button", { name: "Change the options" }).count(), 0);
   await page.getByLabel("leaseTime").fill("88");
