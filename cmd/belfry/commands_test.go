@@ -64,6 +64,7 @@ var onServer = map[string]documentedRun{
 	"belfry demo":                          {until: "A small shop runs"},
 	"belfry dev --fresh":                   {until: "Ctrl-C stops"},
 	"belfry detach orders":                 {want: "orders"},
+	"belfry dlq jobs":                      {want: "JOB"},
 	"belfry dlq list --queue QUEUE":        {want: "billing"},
 	"belfry dlq purge QUEUE --all":         {want: "shop no 1 1 0", more: "--yes"},
 	"belfry dlq redrive QUEUE --all":       {want: "shop billing no 1 1 0 0", more: "--yes"},
@@ -207,6 +208,7 @@ var onNewDatabase = []struct {
 // elsewhere has commands that this test does not run: other tests run them, they take minutes, they need a fixed
 // port, or a program inserts the names at run time.
 var elsewhere = []string{
+	"belfry audit undo 0198f9a0-6f1c-7b52-8f6b-2f6c3a1d4e5f --dry-run", "belfry dlq start-job orders --group billing --all --rate 50",
 	tlsHealth, "belfry health --server https://belfry.example.com:6632 --ca-file ca.crt",
 	"belfry dev", "belfry dev --data ./pgdata --http-addr 127.0.0.1:7000", "belfry dev --fresh --http-addr :7000", // dev_test.go
 	"belfry bench all --repeat 3 --baseline --database-url postgres://belfry@localhost/belfry",

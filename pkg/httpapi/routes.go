@@ -64,14 +64,17 @@ func (s *Server) operateRoutes() []Route {
 	serves := &operate.Handlers{
 		Transactor: d.Verbs, Catalog: d.Catalog, GroupWriter: d.GroupWriter, DeadLetters: d.DeadLetters, Rejections: d.Rejections, Owners: d.Owners, Queries: d.Streams,
 		Switches: d.Switches, Spool: d.Spool, Meter: s.start.Metrics, Defaults: d.Defaults, Bodies: s.bodies(), Streams: s.streams(), Report: s.reportStream,
-		Rights: d.Rights,
+		Rights: d.Rights, Jobs: d.Jobs,
 	}
 	mends := &repair.Handlers{Messages: d.DeadLetters, Transactor: d.Verbs, Owners: d.Owners, Meter: s.start.Metrics, Bodies: s.bodies()}
 	if d.Auth != nil {
 		serves.Verify = d.Auth.Verify
 	}
 	return []Route{
+		{get, "/api/v1/whoami", AnyRole | Granted, wire.JSON(serves.Whoami)},
 		{get, "/api/v1/rights", Administer, wire.JSON(serves.ListRights)},
+		{get, "/api/v1/audit/:id/undo", Administer | Granted, wire.JSON(serves.PreviewUndo)},
+		{post, "/api/v1/audit/:id/undo", Administer | Granted, change("", serves.Undo)},
 		{post, "/api/v1/tokens", Administer, change(audit.CreateToken, serves.CreateToken)},
 		{post, "/api/v1/tokens/revoke", Administer, change(audit.RevokeToken, serves.RevokeToken)},
 		{post, "/api/v1/sql-grants", Administer, change(audit.GiveGrant, serves.ChangeGrant(false))},
@@ -79,6 +82,7 @@ func (s *Server) operateRoutes() []Route {
 		{post, "/api/v1/configure", Write | Granted, change(audit.ConfigureQueue, serves.Configure)},
 		{patch, "/api/v1/resources/queues/:queue", Write | Granted, change(audit.ConfigureQueue, serves.ChangeQueue)},
 		{remove, "/api/v1/resources/queues/:queue", Administer | Granted, change(audit.DeleteQueue, serves.DeleteQueue)},
+		{get, "/api/v1/pauses", Read | Granted, wire.JSON(serves.ListPauses)},
 		{post, "/api/v1/resources/queues/:queue/pause", Write | Granted, change(audit.PauseDelivery, serves.PauseQueue(true))},
 		{post, "/api/v1/resources/queues/:queue/resume", Write | Granted, change(audit.ResumeDelivery, serves.PauseQueue(false))},
 		{post, "/api/v1/resources/queues/:queue/partitions/:partition/pause", Write | Granted, change(audit.PauseDelivery, serves.PausePartition(true))},
@@ -99,6 +103,9 @@ func (s *Server) operateRoutes() []Route {
 		{get, "/api/v1/dlq/count", Read | Granted, wire.Stream(serves.CountDeadLetters)},
 		{post, "/api/v1/dlq/redrive", Write | Granted, change(audit.RedriveDeadLetters, serves.Redrive)},
 		{post, "/api/v1/dlq/redrive/stream", Write | Granted, s.auditedStream(audit.RedriveDeadLetters, serves.StreamRedrive)},
+		{get, "/api/v1/dlq/jobs", Read | Granted, wire.JSON(serves.ListRedriveJobs)},
+		{post, "/api/v1/dlq/jobs", Write | Granted, change(audit.RedriveDeadLetters, serves.StartRedriveJob)},
+		{post, "/api/v1/dlq/jobs/:id/stop", Write | Granted, change(audit.StopRedrive, serves.StopRedriveJob)},
 		{post, "/api/v1/inbox/rejected/retry", Write | Granted, change(audit.RetryInbox, serves.RetryInbox)},
 		{remove, "/api/v1/inbox/rejected", Administer | Granted, change(audit.DiscardInbox, serves.DiscardInbox)},
 		{remove, "/api/v1/streams/:id", Administer | Granted, change(audit.DeleteStream, serves.DeleteStream)},
@@ -129,7 +136,7 @@ func (s *Server) observeRoutes(serves *observe.Handlers) []Route {
 	answer, count := wire.JSON, s.count
 	return []Route{
 		{get, "/openapi.json", Public, s.openapi},
-		{get, "/api/v1/whoami", AnyRole | Granted, answer(s.whoami)},
+
 		{get, "/api/v1/queues", Read | Granted, answer(serves.ListQueues)},
 		{get, "/api/v1/groups", Read | Granted, answer(serves.ListAllGroups)},
 		{get, "/api/v1/totals", Read | Granted, answer(serves.ShowTotals)},

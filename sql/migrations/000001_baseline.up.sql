@@ -37,6 +37,7 @@ CREATE TABLE belfry.queue (
     max_deliveries              bigint NOT NULL DEFAULT 0,
     -- No pop returns a message; see belfry.change_pause.
     paused                      boolean NOT NULL DEFAULT false,
+    pause_reason                text, -- The reason that the operator gave for the pause.
     created_at                  timestamptz NOT NULL DEFAULT clock_timestamp(),
     -- Set when the deletion begins. The name is free at once; rows are deleted later, in small steps.
     deleted_at                  timestamptz
@@ -83,6 +84,7 @@ CREATE TABLE belfry.partition (
     closed        boolean NOT NULL DEFAULT false,
     -- No pop returns a message of the partition; see belfry.change_pause.
     paused        boolean NOT NULL DEFAULT false,
+    pause_reason  text, -- The reason that the operator gave for the pause.
     name          text NOT NULL CHECK (octet_length(name) <= 255 AND name NOT IN ('.', '..')),
     UNIQUE (queue_id, name)
 ) WITH (fillfactor = 20, autovacuum_vacuum_scale_factor = 0.02, autovacuum_vacuum_threshold = 500,
@@ -131,6 +133,7 @@ CREATE TABLE belfry.consumer_group (
     joined_upto text,
     -- No pop of the group returns a message; see belfry.change_pause.
     paused      boolean NOT NULL DEFAULT false,
+    pause_reason text, -- The reason that the operator gave for the pause.
     created_at  timestamptz NOT NULL DEFAULT clock_timestamp(),
     -- The group was deleted. A new group of this name uses mode and start_at of this row.
     kept        boolean NOT NULL DEFAULT false,
@@ -389,6 +392,72 @@ CREATE INDEX audit_queue ON belfry.audit (queue, at, id);
 CREATE INDEX audit_group ON belfry.audit (consumer_group, at, id);
 CREATE INDEX audit_subject ON belfry.audit (subject, at, id);
 CREATE INDEX audit_action ON belfry.audit (action, at, id);
+
+-- From sql/schema/audit_undo.sql.
+
+-- The old values of a change of an operator, so that the change can be undone: at most one row for each row of
+-- belfry.audit. A change that changed nothing has no row. See pkg/engine/catalog/undo.go.
+CREATE TABLE belfry.audit_undo (
+    audit_id     uuid PRIMARY KEY REFERENCES belfry.audit (id) ON DELETE CASCADE,
+    kind         text NOT NULL CHECK (kind IN ('options', 'pause', 'places')),
+    queue_id     bigint NOT NULL,
+    group_id     bigint,
+    partition_id bigint,
+    -- The values before and after the change, by name. places: NULL, because belfry.audit_places has them.
+    before       json,
+    after        json,
+    -- places: the number of moved cursors. If it is too large, no places are stored.
+    moved        bigint NOT NULL DEFAULT 0,
+    -- The audit row of a later seek of the same cursors. Its transaction deletes the places of this row.
+    replaced_by  uuid,
+    -- The audit row of the undo.
+    undone_by    uuid
+);
+CREATE INDEX audit_undo_places ON belfry.audit_undo (group_id, partition_id) WHERE kind = 'places' AND replaced_by IS NULL AND undone_by IS NULL;
+
+-- From sql/schema/audit_places.sql.
+
+-- The positions of cursors before and after a seek: one row for each transaction of the seek. Only the latest seek of a
+-- cursor has its positions here, so the table has at most a few numbers for each cursor.
+CREATE TABLE belfry.audit_places (
+    audit_id   uuid NOT NULL REFERENCES belfry.audit_undo (audit_id) ON DELETE CASCADE,
+    first      bigint NOT NULL, -- The first of partitions, which ascend.
+    partitions bigint[] NOT NULL,
+    before     bigint[] NOT NULL,
+    after      bigint[] NOT NULL,
+    PRIMARY KEY (audit_id, first)
+);
+
+-- From sql/schema/redrive_job.sql.
+
+-- A redrive that the instances run until its end. The instance that runs it has a lease. See pkg/engine/redrivejob.
+CREATE TABLE belfry.redrive_job (
+    id             uuid PRIMARY KEY, -- The id of its row in belfry.audit.
+    queue          text NOT NULL,
+    consumer_group text NOT NULL,
+    -- The other filters, each NULL if it selects all. No dead letter is redriven that failed after failed_to.
+    partition      text,
+    transaction_id text,
+    error          text,
+    failed_from    timestamptz,
+    failed_to      timestamptz NOT NULL,
+    rate           bigint NOT NULL, -- Messages per second at most; 0: no limit.
+    matched        bigint NOT NULL, -- The job redrives at most this number of dead letters.
+    snapshot       pg_snapshot NOT NULL, -- Of the count. No dead letter is redriven that came later.
+    counted_at     timestamptz NOT NULL,
+    epoch          bigint NOT NULL, -- In another epoch the snapshot is not valid.
+    redriven       bigint NOT NULL DEFAULT 0, -- Written in the transaction of each page.
+    subject        text,
+    created_at     timestamptz NOT NULL DEFAULT clock_timestamp(),
+    ended_at       timestamptz,
+    state          text NOT NULL DEFAULT 'running' CHECK (state IN ('running', 'done', 'stopped', 'failed')),
+    failure        text,
+    lease_id       uuid,
+    lease_until    timestamptz,
+    instance       text
+);
+CREATE INDEX redrive_job_created ON belfry.redrive_job (created_at, id);
+CREATE INDEX redrive_job_running ON belfry.redrive_job (lease_until) WHERE state = 'running';
 
 -- From sql/schema/revoked_token.sql.
 
@@ -3252,18 +3321,22 @@ END $$;
 -- From sql/functions/groups/seek_cursors.sql.
 
 -- Moves the cursors of group p_group in p_partitions (ascending) to the last message stored at or before
--- p_instant. 'infinity' means after the newest message, '-infinity' before the first message. Leases
+-- p_instant. 'infinity' means after the newest message, '-infinity' before the first message. With p_before
+-- and p_after, p_instant has no meaning: the function undoes a seek that moved each cursor from p_before to
+-- p_after. It moves a cursor that the seek moved forward back to p_before. If the seek moved a cursor
+-- backward, the function moves the cursor forward to p_before, unless the group is already there. Leases
 -- end, and attempts and failures start at 0. After a move backwards or to the same position, the group
 -- receives its dead letters again. After a move forward, the cursor still skips later dead letters.
--- Returns the new positions. A wake must follow the commit.
+-- Returns the old and the new positions. A wake must follow the commit.
 --
 -- If the group still joins, its missing cursors are created first.
 --
 -- Locks each cursor with FOR NO KEY UPDATE. The statements are for one cursor each: the cost of one
 -- UPDATE joined to a page of cursors would grow with the square of the page.
-CREATE FUNCTION belfry.seek_cursors(p_partitions bigint[], p_group bigint, p_instant timestamptz)
-RETURNS SETOF bigint LANGUAGE plpgsql AS $$
+CREATE FUNCTION belfry.seek_cursors(p_partitions bigint[], p_group bigint, p_instant timestamptz, p_before bigint[] DEFAULT NULL, p_after bigint[] DEFAULT NULL)
+RETURNS TABLE (moved bigint, place_before bigint, place bigint) LANGUAGE plpgsql AS $$
 DECLARE
+    v_i integer := 0;
     v_id bigint;
     v_to bigint;
     k record;
@@ -3271,6 +3344,7 @@ DECLARE
 BEGIN
     PERFORM belfry.join_page(p_group, 1, p_partitions);
     FOREACH v_id IN ARRAY p_partitions LOOP
+        v_i := v_i + 1;
         SELECT c.committed, c.skip, c.redrives INTO k
           FROM belfry.cursor c WHERE c.partition_id = v_id AND c.group_id = p_group FOR NO KEY UPDATE;
         CONTINUE WHEN NOT FOUND;
@@ -3281,7 +3355,9 @@ BEGIN
           JOIN belfry.consumer_group g ON g.id = p_group
          WHERE p.id = v_id;
         CONTINUE WHEN NOT FOUND; -- the partition or the group is being deleted
-        v_to := CASE WHEN p_instant = '-infinity' THEN f.trimmed
+        v_to := CASE WHEN p_before IS NOT NULL THEN
+                          greatest(f.trimmed, p_before[v_i], CASE WHEN p_before[v_i] >= p_after[v_i] THEN k.committed END)
+                     WHEN p_instant = '-infinity' THEN f.trimmed
                      WHEN p_instant = 'infinity' OR f.last_push_at <= p_instant THEN f.last_seq
                      ELSE belfry.seq_at(v_id, p_instant) END;
         UPDATE belfry.cursor c
@@ -3292,7 +3368,10 @@ BEGIN
                ready_at = belfry.ready_at(v_id, v_to, f.last_seq, f.last_push_at, f.visible_until,
                                           f.delayed_processing, f.window_buffer, NULL, k.redrives, p_group)
          WHERE c.partition_id = v_id AND c.group_id = p_group;
-        RETURN NEXT v_to;
+        moved := v_id;
+        place_before := k.committed;
+        place := v_to;
+        RETURN NEXT;
     END LOOP;
 END $$;
 
@@ -3473,7 +3552,8 @@ $$;
 -- From sql/functions/pause/change_pause.sql.
 
 -- Pauses or resumes a queue, one partition of the queue (p_partition), or one of its groups (p_group).
--- changed is NULL if the target does not exist. partition_id is the id of the partition.
+-- changed is NULL if the target does not exist. p_reason is the reason for the pause, or NULL. ids are the ids of
+-- the queue, group and partition. before is the state before the change, and after is the state after it.
 --
 -- Every claim reads the flags, and a pause writes no cursor. No message is stranded, for these reasons:
 --
@@ -3485,26 +3565,33 @@ $$;
 --      partition, as after a push. If the wake of step 2 still saw the pause, the wake of the resume
 --      starts later and sees the NULL.
 CREATE FUNCTION belfry.change_pause(
-    p_queue text, p_partition text, p_group text, p_paused boolean, OUT changed boolean, OUT partition_id bigint
+    p_queue text, p_partition text, p_group text, p_paused boolean, p_reason text,
+    OUT changed boolean, OUT queue_id bigint, OUT group_id bigint, OUT partition_id bigint, OUT before json, OUT after json
 ) LANGUAGE plpgsql SET synchronous_commit = on AS $$
+#variable_conflict use_column
 DECLARE
     v_queue bigint;
+    v_reason text := CASE WHEN p_paused THEN p_reason END;
+    v_before text;
 BEGIN
     SELECT q.id INTO v_queue FROM belfry.queue q WHERE q.name = p_queue AND q.deleted_at IS NULL;
     IF p_partition IS NOT NULL THEN
-        SELECT p.paused <> p_paused, p.id INTO changed, partition_id
+        SELECT p.paused <> p_paused, p.id, p.pause_reason INTO changed, partition_id, v_before
           FROM belfry.partition p WHERE p.queue_id = v_queue AND p.name = p_partition AND NOT p.closed FOR NO KEY UPDATE;
-        UPDATE belfry.partition p SET paused = p_paused WHERE p.id = partition_id AND changed;
+        UPDATE belfry.partition p SET paused = p_paused, pause_reason = v_reason WHERE p.id = change_pause.partition_id AND change_pause.changed;
     ELSIF p_group IS NOT NULL THEN
-        SELECT g.paused <> p_paused INTO changed
+        SELECT g.paused <> p_paused, g.id, g.pause_reason INTO changed, group_id, v_before
           FROM belfry.consumer_group g WHERE g.queue_id = v_queue AND g.name = p_group FOR NO KEY UPDATE;
-        UPDATE belfry.consumer_group g SET paused = p_paused WHERE g.queue_id = v_queue AND g.name = p_group AND changed;
+        UPDATE belfry.consumer_group g SET paused = p_paused, pause_reason = v_reason WHERE g.id = change_pause.group_id AND change_pause.changed;
     ELSE
-        SELECT q.paused <> p_paused INTO changed FROM belfry.queue q WHERE q.id = v_queue FOR NO KEY UPDATE;
-        UPDATE belfry.queue q SET paused = p_paused WHERE q.id = v_queue AND changed;
+        SELECT q.paused <> p_paused, q.pause_reason INTO changed, v_before FROM belfry.queue q WHERE q.id = v_queue FOR NO KEY UPDATE;
+        UPDATE belfry.queue q SET paused = p_paused, pause_reason = v_reason WHERE q.id = v_queue AND change_pause.changed;
     END IF;
+    queue_id := v_queue;
+    before := json_build_object('paused', NOT p_paused, 'reason', v_before);
+    after := json_build_object('paused', p_paused, 'reason', v_reason);
 END $$;
-REVOKE ALL ON FUNCTION belfry.change_pause(text, text, text, boolean) FROM PUBLIC;
+REVOKE ALL ON FUNCTION belfry.change_pause(text, text, text, boolean, text) FROM PUBLIC;
 
 -- From sql/functions/pause/change_pause_in_session.sql.
 
@@ -3513,24 +3600,28 @@ REVOKE ALL ON FUNCTION belfry.change_pause(text, text, text, boolean) FROM PUBLI
 -- No wake can follow the commit of the session. So a resume of a partition locks all its cursors, and
 -- makes them ready under the locks. Pushes to the partition wait until the commit. The resume waits up
 -- to 5 seconds for each cursor that another session has locked.
-CREATE FUNCTION belfry.change_pause_in_session(p_queue text, p_partition text, p_group text, p_paused boolean) RETURNS boolean
+CREATE FUNCTION belfry.change_pause_in_session(p_queue text, p_partition text, p_group text, p_paused boolean, p_reason text) RETURNS boolean
 LANGUAGE plpgsql SET lock_timeout = '5s' AS $$
 DECLARE
     v record;
+    v_id uuid := belfry.uuid_v7();
 BEGIN
     IF p_partition IS NOT NULL AND p_group IS NOT NULL THEN
         RAISE EXCEPTION 'a partition and a consumer group are given' USING ERRCODE = 'invalid_parameter_value',
             HINT = 'Give one of them, or none for the queue.';
     END IF;
-    v := belfry.change_pause(p_queue, p_partition, p_group, p_paused);
+    v := belfry.change_pause(p_queue, p_partition, p_group, p_paused, p_reason);
     IF v.changed IS NULL THEN
         RAISE EXCEPTION 'queue %, its partition % or its consumer group % does not exist', quote_nullable(p_queue), quote_nullable(p_partition),
             quote_nullable(p_group) USING ERRCODE = 'undefined_object';
     END IF;
     INSERT INTO belfry.audit (id, subject, address, request_id, action, queue, partition, consumer_group, parameters, counts, result)
-    VALUES (belfry.uuid_v7(), belfry.calling_role(), 'sql', gen_random_uuid()::text,
-            CASE WHEN p_paused THEN 'delivery.pause' ELSE 'delivery.resume' END, p_queue, p_partition, p_group, '{}',
+    VALUES (v_id, belfry.calling_role(), 'sql', gen_random_uuid()::text,
+            CASE WHEN p_paused THEN 'delivery.pause' ELSE 'delivery.resume' END, p_queue, p_partition, p_group,
+            CASE WHEN p_reason IS NULL THEN '{}' ELSE json_build_object('reason', p_reason) END,
             json_build_object('changed', v.changed::integer), 'ok');
+    INSERT INTO belfry.audit_undo (audit_id, kind, queue_id, group_id, partition_id, before, after)
+    SELECT v_id, 'pause', v.queue_id, v.group_id, v.partition_id, v.before, v.after WHERE v.changed;
     IF NOT p_paused THEN
         PERFORM FROM belfry.cursor c WHERE c.partition_id = v.partition_id ORDER BY c.group_id FOR NO KEY UPDATE;
         PERFORM FROM belfry.wake_partitions(ARRAY[v.partition_id]);
@@ -3540,17 +3631,17 @@ BEGIN
     END IF;
     RETURN v.changed;
 END $$;
-REVOKE ALL ON FUNCTION belfry.change_pause_in_session(text, text, text, boolean) FROM PUBLIC;
+REVOKE ALL ON FUNCTION belfry.change_pause_in_session(text, text, text, boolean, text) FROM PUBLIC;
 
 -- From sql/functions/pause/pause.sql.
 
 -- Pauses a queue, one of its partitions, or one of its consumer groups. Pops then return nothing. Pushes
--- and acks continue. Returns false if the target is paused already.
-CREATE FUNCTION belfry.pause(queue text, partition text DEFAULT NULL, consumer_group text DEFAULT NULL) RETURNS boolean
+-- and acks continue. The pages and the API show the reason. Returns false if the target is paused already.
+CREATE FUNCTION belfry.pause(queue text, partition text DEFAULT NULL, consumer_group text DEFAULT NULL, reason text DEFAULT NULL) RETURNS boolean
 LANGUAGE sql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
-    SELECT belfry.change_pause_in_session($1, $2, $3, true)
+    SELECT belfry.change_pause_in_session($1, $2, $3, true, $4)
 $$;
-REVOKE ALL ON FUNCTION belfry.pause(text, text, text) FROM PUBLIC;
+REVOKE ALL ON FUNCTION belfry.pause(text, text, text, text) FROM PUBLIC;
 
 -- From sql/functions/pause/resume.sql.
 
@@ -3558,7 +3649,7 @@ REVOKE ALL ON FUNCTION belfry.pause(text, text, text) FROM PUBLIC;
 -- paused.
 CREATE FUNCTION belfry.resume(queue text, partition text DEFAULT NULL, consumer_group text DEFAULT NULL) RETURNS boolean
 LANGUAGE sql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
-    SELECT belfry.change_pause_in_session($1, $2, $3, false)
+    SELECT belfry.change_pause_in_session($1, $2, $3, false, NULL)
 $$;
 REVOKE ALL ON FUNCTION belfry.resume(text, text, text) FROM PUBLIC;
 
@@ -3909,7 +4000,7 @@ BEGIN
             'belfry.pop(text, text, integer, text, integer), belfry.ack(uuid, uuid[], text, text, interval), belfry.extend(uuid, bigint) TO %I'),
         ('admin', 'GRANT SELECT, INSERT, UPDATE, DELETE ON ALL TABLES IN SCHEMA belfry TO %I'),
         ('admin', 'GRANT EXECUTE ON FUNCTION belfry.advance_ids(), belfry.change_grant(text, name, text, text, boolean), '
-            'belfry.pause(text, text, text), belfry.resume(text, text, text), belfry.change_pause(text, text, text, boolean) TO %I'),
+            'belfry.pause(text, text, text, text), belfry.resume(text, text, text), belfry.change_pause(text, text, text, boolean, text) TO %I'),
         ('admin', 'REVOKE INSERT, UPDATE, DELETE ON belfry.schema_migrations FROM %I'),
         ('admin', 'ALTER DEFAULT PRIVILEGES FOR ROLE %2$I IN SCHEMA belfry GRANT SELECT, INSERT, UPDATE, DELETE ON TABLES TO %1$I')
     ) AS s(kinds, text)
@@ -4543,4 +4634,4 @@ BEGIN
         END LOOP;
     END LOOP;
 END $$;
-COMMENT ON FUNCTION belfry.baseline() IS '02bb73d22124a81d953d924c708ff13d02ab662041b04b699c401e80ff1e3171';
+COMMENT ON FUNCTION belfry.baseline() IS '4b7e4fadae7bb827de8744f15f8b6601ce000bf9b3b5b5610d55e00a3e09f697';

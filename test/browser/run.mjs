@@ -16,6 +16,7 @@ import * as sizes from "./sizes.mjs";
 import * as system from "./system.mjs";
 import * as totals from "./totals.mjs";
 import * as transport from "./transport.mjs";
+import * as undo from "./undo.mjs";
 
 const open = new Server(process.env.BELFRY_OPEN);
 const closed = new Server(process.env.BELFRY_CLOSED, process.env.BELFRY_ADMIN);
@@ -345,6 +346,14 @@ const tests = {
   async "every action on dead letters does what it says"() { await aside.pressDead(browser, open, patience); },
 
   async "a message is sent again once, with changes"() { await sendsAgain(browser, open, patience); },
+  async "a change is undone"() { await undo.undoes(browser, open, patience); },
+
+  async "a redrive job runs, is seen and is stopped"() { await undo.runsJobs(browser, open, patience); },
+
+  async "a pause has a reason, and its button survives a server that is away"() { await undo.pausesForAReason(browser, open, patience); },
+
+  async "a preview of options says what the server would refuse"() { await undo.optionsAreChecked(browser, open, patience); },
+
   async "every action on rejected rows does what it says"() { await aside.pressRejected(browser, open, patience); },
 
   async "every action on messages and on the system does what it says"() { await system.press(browser, open, patience); },

@@ -19,6 +19,8 @@ type auditEntry struct {
 	Queue, Partition, ConsumerGroup            string // null is ""
 	TransactionID                              string
 	Parameters, Counts                         json.RawMessage
+	Undoable                                   bool
+	UndoneBy                                   *string
 }
 
 type auditPage struct {
@@ -160,7 +162,7 @@ func TestEachChangeOfAnOperatorIsAudited(t *testing.T) {
 		require.JSONEq(t, string(one.want.Parameters), string(got.Parameters), what)
 		require.JSONEq(t, string(one.want.Counts), string(got.Counts), what)
 		want := one.want
-		want.ID, want.At, want.Parameters, want.Counts = got.ID, got.At, got.Parameters, got.Counts
+		want.ID, want.At, want.Parameters, want.Counts, want.Undoable = got.ID, got.At, got.Parameters, got.Counts, got.Undoable
 		want.RequestID = reply.Header.Get("X-Request-Id")
 		require.Equal(t, want, got, what)
 	}
