@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/belfry-mq/belfry/pkg/client/api"
+	"github.com/belfry-mq/belfry/pkg/client/api/sheet"
 	"github.com/belfry-mq/belfry/pkg/dashboard/source"
 	"github.com/belfry-mq/belfry/pkg/process/backoff"
 	"github.com/belfry-mq/belfry/pkg/process/inflight"
@@ -175,7 +176,7 @@ func (l *letters) write(w io.Writer, asCSV, first bool) error {
 	if !asCSV {
 		return nil
 	}
-	return api.WriteCSV(w, list, first)
+	return sheet.Write(w, list, first)
 }
 
 // exported reads a page of an export. It halves the size until the page fits into memory.

@@ -33,7 +33,7 @@ var wings = []wing{
 		answer manifest pusher top >
 		contexts demo instant outage output payload progress request`},
 	{"pkg/client", "pkg/client/api", "."},
-	{"pkg/client/api", "", "."}, // the requests and answers, which the server uses too
+	{"pkg/client/api", "", "sheet > ."}, // the requests and answers, which the server uses too
 	{"pkg/httpapi", "pkg/client/api pkg/insight pkg/dispatch pkg/engine pkg/access pkg/process pkg/queue config/setting", `. >
 		data operate queen repair > observe >
 		openapi wire`},

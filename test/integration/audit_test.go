@@ -264,3 +264,9 @@ func TestAChangeAndItsEntryAreStoredTogether(t *testing.T) {
 		require.JSONEq(t, "{}", string(entry.Counts), "%s: the entry must have no counts, because nothing was committed", entry.Action)
 	}
 }
+
+func auditOf(t *testing.T, got reply) (page auditPage) {
+	t.Helper()
+	require.NoError(t, json.Unmarshal(got.Raw, &page))
+	return page
+}

@@ -394,9 +394,3 @@ func TestARevokedTokenIsRefusedEverywhere(t *testing.T) {
 	require.Equal(t, "sql", page.Entries[0].Address)
 	require.NotEmpty(t, page.Entries[0].Subject)
 }
-
-func auditOf(t *testing.T, got reply) (page auditPage) {
-	t.Helper()
-	require.NoError(t, json.Unmarshal(got.Raw, &page))
-	return page
-}

@@ -14,6 +14,7 @@ import (
 	"github.com/belfry-mq/belfry/pkg/cli/session"
 	"github.com/belfry-mq/belfry/pkg/cli/verb"
 	"github.com/belfry-mq/belfry/pkg/client/api"
+	"github.com/belfry-mq/belfry/pkg/client/api/sheet"
 )
 
 // exportPage is the number of dead letters that the export reads with one request.
@@ -101,7 +102,7 @@ func writeCSV(s *session.Session, page []json.RawMessage, first bool) error {
 		}
 	}
 	var text strings.Builder
-	if err := api.WriteCSV(&text, list, first); err != nil {
+	if err := sheet.Write(&text, list, first); err != nil {
 		return err
 	}
 	if text.Len() == 0 {

@@ -9,6 +9,7 @@ import (
 	"github.com/labstack/echo/v4"
 
 	"github.com/belfry-mq/belfry/pkg/client/api"
+	"github.com/belfry-mq/belfry/pkg/client/api/sheet"
 	"github.com/belfry-mq/belfry/pkg/httpapi/wire"
 	"github.com/belfry-mq/belfry/pkg/queue"
 )
@@ -55,7 +56,7 @@ func sendCSV(c echo.Context, answer func(p *wire.Params) (any, error)) error {
 	}
 	c.Response().Header().Set(echo.HeaderContentType, csvType+"; charset=utf-8; header=present")
 	c.Response().WriteHeader(http.StatusOK)
-	_ = api.WriteCSV(c.Response(), value, true) // a client that has gone needs no answer
+	_ = sheet.Write(c.Response(), value, true) // a client that has gone needs no answer
 	return nil
 }
 

@@ -1,4 +1,5 @@
-package api
+// Package sheet writes lists of the HTTP API as CSV.
+package sheet
 
 import (
 	"encoding/csv"
@@ -6,6 +7,8 @@ import (
 	"strconv"
 	"strings"
 	"time"
+
+	"github.com/belfry-mq/belfry/pkg/client/api"
 )
 
 var (
@@ -13,10 +16,10 @@ var (
 	messageHeader    = []string{"createdAt", "queue", "partition", "transactionId", "status", "id", "partitionId", "traceId", "producerSub", "namespace", "task"}
 )
 
-// WriteCSV writes a list, DeadLetters or Messages, as CSV (RFC 4180), with a line for each row. With header, the first
+// Write writes a list, api.DeadLetters or api.Messages, as CSV (RFC 4180), with a line for each row. With header, the first
 // line has the names of the columns. A text that a spreadsheet would take for a formula gets an apostrophe in front. It
 // returns the first error of w.
-func WriteCSV(w io.Writer, list any, header bool) error {
+func Write(w io.Writer, list any, header bool) error {
 	names, rows := table(list)
 	to := csv.NewWriter(w)
 	to.UseCRLF = true
@@ -45,7 +48,7 @@ func guarded(text string) string {
 // table returns the columns and the rows of a list.
 func table(value any) (header []string, rows [][]string) {
 	switch list := value.(type) {
-	case DeadLetters:
+	case api.DeadLetters:
 		for i := range list.Messages {
 			l := &list.Messages[i]
 			rows = append(rows, []string{
@@ -54,7 +57,7 @@ func table(value any) (header []string, rows [][]string) {
 			})
 		}
 		return deadLetterHeader, rows
-	case Messages:
+	case api.Messages:
 		for i := range list.Messages {
 			m := &list.Messages[i]
 			rows = append(rows, []string{
