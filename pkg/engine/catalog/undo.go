@@ -75,6 +75,9 @@ type UndonePlaces struct {
 	Leases int64
 }
 
+// ErrNoEntry is the error of FindUndo for a change that does not exist.
+var ErrNoEntry = &queue.Error{Code: queue.CodeNotFound, Message: "Audit entry not found"}
+
 // FindUndo returns a change of the audit that can be undone. Errors: CodeNotFound; CodeConflict, if the change has no old
 // values or its object is gone or has changed since; CodeUnavailable.
 func (c *Catalog) FindUndo(ctx context.Context, id queue.ID) (Undoable, error) {
@@ -88,7 +91,7 @@ func (c *Catalog) FindUndo(ctx context.Context, id queue.ID) (Undoable, error) {
 		&moved, &replaced, &undone, &u.epoch, &hasQueue, &hasGroup, &hasPartition, &u.now,
 	}, sqlUndoFind, [16]byte(id))
 	if postgres.IsNoRows(err) {
-		return u, &queue.Error{Code: queue.CodeNotFound, Message: "Audit entry not found"}
+		return u, ErrNoEntry
 	}
 	if err != nil {
 		return u, postgres.Wrapf(err, "looking for the change %s", id)

@@ -31,6 +31,9 @@ const (
 	Failed  = "failed"
 )
 
+// ErrNoJob is the error for a job that does not exist.
+var ErrNoJob = &queue.Error{Code: queue.CodeNotFound, Message: "Redrive job not found"}
+
 // Job is a job with its progress. Empty fields do not apply.
 type Job struct {
 	ID     queue.ID
@@ -126,7 +129,7 @@ func (j *Jobs) Get(ctx context.Context, id queue.ID) (Job, error) {
 	case err != nil:
 		return Job{}, err
 	case len(found) == 0:
-		return Job{}, &queue.Error{Code: queue.CodeNotFound, Message: "Redrive job not found"}
+		return Job{}, ErrNoJob
 	}
 	return found[0], nil
 }
@@ -154,7 +157,7 @@ func (j *Jobs) Stop(ctx context.Context, id queue.ID) error {
 		var ran bool
 		err := tx.QueryRow(ctx, sqlStop, [16]byte(id)).Scan(&ran)
 		if postgres.IsNoRows(err) {
-			return &queue.Error{Code: queue.CodeNotFound, Message: "Redrive job not found"}
+			return ErrNoJob
 		}
 		if err != nil {
 			return err

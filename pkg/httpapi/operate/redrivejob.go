@@ -50,6 +50,9 @@ func (h *Handlers) StopRedriveJob(p *wire.Params) (any, error) {
 	if err != nil {
 		return nil, err
 	}
+	if wire.MayRead(p.Ctx(), *job.Filter.Queue) != nil {
+		return nil, redrivejob.ErrNoJob // as if it did not exist
+	}
 	if err := wire.MayConsume(p.Ctx(), *job.Filter.Queue, *job.Filter.Group); err != nil {
 		return nil, err
 	}

@@ -30,7 +30,8 @@ func (h *Handlers) Undo(p *wire.Params) (any, error) {
 	return undone(&found, &done, false), err
 }
 
-// findUndo returns the change of the path. The caller must be allowed to administer its queue.
+// findUndo returns the change of the path. The caller must be allowed to administer its queue. Without the right to read it, the
+// caller does not learn that the change exists.
 func (h *Handlers) findUndo(p *wire.Params) (catalog.Undoable, error) {
 	id, err := queue.ParseID(p.Param("id"))
 	if err != nil {
@@ -38,6 +39,9 @@ func (h *Handlers) findUndo(p *wire.Params) (catalog.Undoable, error) {
 	}
 	found, err := h.Catalog.FindUndo(p.Ctx(), id)
 	if code := queue.CodeOf(err); code == "" || code == queue.CodeConflict {
+		if wire.MayRead(p.Ctx(), found.Target.Queue) != nil {
+			return found, catalog.ErrNoEntry
+		}
 		if denied := wire.MayAdminister(p.Ctx(), found.Target.Queue); denied != nil {
 			return found, denied
 		}
