@@ -37,7 +37,7 @@ server sends the message once.`,
 				body["remove"] = true
 			}
 			if file := in.Flag("payload"); file != "" && in.Err == nil {
-				text, err := in.Session.Input(file)
+				text, err := in.Input(file)
 				if err == nil && !json.Valid(text) {
 					err = session.UsageError("the payload in " + file + " is not JSON: mend it, or put quotes around a text")
 				}

@@ -3,6 +3,7 @@ package catalog
 import (
 	"context"
 	"encoding/json"
+	"fmt"
 
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgtype/zeronull"
@@ -44,9 +45,10 @@ func value(column any) any {
 		return *v
 	case *bool:
 		return *v
-	default:
-		return *column.(*int64)
+	case *int64:
+		return *v
 	}
+	panic(fmt.Sprintf("a column has the type %T", column))
 }
 
 // recordSettings keeps the old values of a change of a queue. A change that no person made, or that changed nothing, keeps
