@@ -27,6 +27,10 @@ var typeOf = []struct {
 	kind reflect.Type
 }{
 	{regexp.MustCompile(`/rights$`), reflect.TypeFor[answer.Rights]()},
+	{regexp.MustCompile(`/pauses$`), reflect.TypeFor[answer.Pauses]()},
+	{regexp.MustCompile(`/undo$`), reflect.TypeFor[answer.Undo]()},
+	{regexp.MustCompile(`/dlq/jobs$`), reflect.TypeFor[answer.RedriveJobs]()},
+	{regexp.MustCompile(`/attempts$`), reflect.TypeFor[answer.MessageAttempts]()},
 	{regexp.MustCompile(`/dlq/summary`), reflect.TypeFor[answer.DeadLetterSummary]()},
 	{regexp.MustCompile(`/dlq$`), reflect.TypeFor[answer.DeadLetters]()},
 	{regexp.MustCompile(`/status/dispatcher`), reflect.TypeFor[answer.Dispatcher]()},
@@ -118,7 +122,7 @@ func hostileAPI(text string) http.Handler {
 var everyPage = []string{
 	"", "queues", "groups", "messages", "messages?q=NAME&t=NAME", "dead", "dead?q=NAME&g=NAME", "dispatcher", "history", "system", "producers", "streams",
 	"maintenance", "access", "audit", "traces", "traces?name=NAME", "queue?q=NAME&p=NAME", "queue?q=NAME&order=name", "group?q=NAME&g=NAME&p=NAME", "group?q=NAME&g=NAME&list=name",
-	"group?q=NAME&g=NAME&seek=beginning", "options?q=NAME&preview=1&leaseTime=90&whole=1", "message?partition=p&t=NAME",
+	"group?q=NAME&g=NAME&seek=beginning", "options?q=NAME&preview=1&leaseTime=90&whole=1", "message?partition=p&t=NAME", "undo?id=NAME", "jobs",
 }
 
 func openPage(t *testing.T, s setup, path, name string) *httptest.ResponseRecorder {

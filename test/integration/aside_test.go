@@ -168,8 +168,6 @@ func asideProbes(o place, probes map[string][]call) map[string][]call {
 			post("/api/v1/dlq/redrive", fmt.Sprintf(`{"queue":"a.one","consumerGroup":"g","all":true,"toQueue":%q}`, o.queue))},
 		"GET /api/v1/dlq/summary":           {get("/api/v1/dlq/summary"), get("/api/v1/dlq/summary?queue=" + o.queue), get("/api/v1/dlq/summary?consumerGroup=" + o.group)},
 		"POST /api/v1/dlq/redrive/stream":   {post("/api/v1/dlq/redrive/stream", fmt.Sprintf(`{"queue":%q,"consumerGroup":%q,"partition":"nowhere"}`, o.queue, o.group))},
-		"GET /api/v1/dlq/count":             {get("/api/v1/dlq/count?queue=" + o.queue), get("/api/v1/dlq/count?queue=" + o.queue + "&consumerGroup=" + o.group)},
-		"POST /api/v1/dlq/purge":            {post("/api/v1/dlq/purge?queue="+o.queue, "")},
 		"GET /api/v1/dlq/jobs":              {get("/api/v1/dlq/jobs")},
 		"POST /api/v1/dlq/jobs":             {post("/api/v1/dlq/jobs", fmt.Sprintf(`{"queue":%q,"consumerGroup":%q,"partition":"nowhere"}`, o.queue, o.group))},
 		"POST /api/v1/dlq/jobs/{id}/stop":   {post("/api/v1/dlq/jobs/"+nobody+"/stop", "")},
