@@ -76,10 +76,10 @@ func text(s *string) string {
 	return *s
 }
 
-// instant returns an instant as in JSON, or "" without one.
+// instant returns an instant in the format of the JSON answers, or "" without one.
 func instant(at *time.Time) string {
 	if at == nil || at.IsZero() {
 		return ""
 	}
-	return at.UTC().Format(time.RFC3339Nano)
+	return at.UTC().Format("2006-01-02T15:04:05.000Z")
 }
