@@ -445,7 +445,7 @@ CREATE TABLE belfry.redrive_job (
     matched        bigint NOT NULL, -- The job redrives at most this number of dead letters.
     snapshot       pg_snapshot NOT NULL, -- Of the count. No dead letter is redriven that came later.
     counted_at     timestamptz NOT NULL,
-    epoch          bigint NOT NULL, -- In another epoch the snapshot is not valid.
+    epoch          bigint NOT NULL, -- In another epoch the snapshot is not valid, and the job counts again.
     redriven       bigint NOT NULL DEFAULT 0, -- Written in the transaction of each page.
     subject        text,
     created_at     timestamptz NOT NULL DEFAULT clock_timestamp(),
@@ -4634,4 +4634,4 @@ BEGIN
         END LOOP;
     END LOOP;
 END $$;
-COMMENT ON FUNCTION belfry.baseline() IS '4b7e4fadae7bb827de8744f15f8b6601ce000bf9b3b5b5610d55e00a3e09f697';
+COMMENT ON FUNCTION belfry.baseline() IS 'f4cf21c9486691beae8f6fe93c0db06fa3efccb52fe7503dbcac066269aae330';

@@ -13,7 +13,7 @@ CREATE TABLE belfry.redrive_job (
     matched        bigint NOT NULL, -- The job redrives at most this number of dead letters.
     snapshot       pg_snapshot NOT NULL, -- Of the count. No dead letter is redriven that came later.
     counted_at     timestamptz NOT NULL,
-    epoch          bigint NOT NULL, -- In another epoch the snapshot is not valid.
+    epoch          bigint NOT NULL, -- In another epoch the snapshot is not valid, and the job counts again.
     redriven       bigint NOT NULL DEFAULT 0, -- Written in the transaction of each page.
     subject        text,
     created_at     timestamptz NOT NULL DEFAULT clock_timestamp(),

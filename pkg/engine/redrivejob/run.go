@@ -10,6 +10,7 @@ import (
 	"github.com/jackc/pgx/v5/pgtype/zeronull"
 	"go.uber.org/zap"
 
+	"github.com/belfry-mq/belfry/pkg/engine/deadletter"
 	"github.com/belfry-mq/belfry/pkg/postgres"
 	"github.com/belfry-mq/belfry/pkg/queue"
 	"github.com/belfry-mq/belfry/sql"
@@ -115,16 +116,10 @@ func (j *Jobs) take(ctx context.Context) (*Job, queue.ID, error) {
 
 // run runs a job to its end.
 func (j *Jobs) run(ctx context.Context, one *Job, lease queue.ID) error {
-	if one.outdated {
-		return j.end(ctx, one.ID, lease, Failed, "Postgres was started again or restored after the count; start another job")
+	err := j.recount(ctx, one)
+	if err == nil {
+		err = j.redrive(ctx, one, lease)
 	}
-	err := j.letters.RedriveRecorded(ctx, one.Filter, one.Rate, func(ctx context.Context, tx pgx.Tx, n int64) error {
-		err := tx.QueryRow(ctx, sqlMoved, [16]byte(one.ID), [16]byte(lease), n, j.lease.Seconds()).Scan(nil)
-		if postgres.IsNoRows(err) {
-			return errTaken
-		}
-		return err
-	})
 	state, failure := Done, ""
 	switch code := queue.CodeOf(err); {
 	case errors.Is(err, errTaken):
@@ -139,6 +134,31 @@ func (j *Jobs) run(ctx context.Context, one *Job, lease queue.ID) error {
 		err = nil
 	}
 	return errors.Join(err, j.end(ctx, one.ID, lease, state, failure))
+}
+
+// recount counts again if Postgres was started again or restored after the count, because then the snapshot of the count has no
+// meaning. The job redrives no more than what was left of its count, and no dead letter that failed after its start.
+func (j *Jobs) recount(ctx context.Context, one *Job) error {
+	if !one.outdated {
+		return nil
+	}
+	left := one.Filter.AsOf.N
+	one.Filter.AsOf = deadletter.AsOf{}
+	counted, err := j.letters.Redrive(ctx, one.Filter, one.Rate, true)
+	one.Filter.AsOf = counted.AsOf
+	one.Filter.AsOf.N = min(left, counted.AsOf.N)
+	return err
+}
+
+// redrive redrives the dead letters of a job.
+func (j *Jobs) redrive(ctx context.Context, one *Job, lease queue.ID) error {
+	return j.letters.RedriveRecorded(ctx, one.Filter, one.Rate, func(ctx context.Context, tx pgx.Tx, n int64) error {
+		err := tx.QueryRow(ctx, sqlMoved, [16]byte(one.ID), [16]byte(lease), n, j.lease.Seconds()).Scan(nil)
+		if postgres.IsNoRows(err) {
+			return errTaken
+		}
+		return err
+	})
 }
 
 // end ends a job, or gives its lease back if state is empty.
