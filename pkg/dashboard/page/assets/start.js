@@ -7,6 +7,7 @@ import { startCharts } from "./chart.js";
 import { startKeys } from "./keys.js";
 import { startLive } from "./live.js";
 import { startRedrive } from "./redrive.js";
+import { startSeek } from "./seek.js";
 import { startTabs } from "./tabs.js";
 
 export function start() {
@@ -19,4 +20,5 @@ export function start() {
   startKeys();
   startLive();
   startRedrive();
+  startSeek();
 }
