@@ -2,6 +2,7 @@ package dashboard_test
 
 import (
 	"encoding/json"
+	"fmt"
 	"net/http"
 	"net/http/httptest"
 	"net/url"
@@ -15,6 +16,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/belfry-mq/belfry/pkg/access/audit"
 	answer "github.com/belfry-mq/belfry/pkg/client/api"
 )
 
@@ -191,4 +193,12 @@ func TestALongNameIsClipped(t *testing.T) {
 	long := strings.Repeat("x", 255)
 	page := openPage(t, startOn(t, hostileAPI(long)), "queues", "").Body.String()
 	require.Contains(t, page, `<bdi class="long" title="`+long+`">`+long+"</bdi></a>")
+}
+
+// The preview of a seek says how large a move can be and still be undone.
+func TestThePreviewOfASeekSaysWhatCannotBeUndone(t *testing.T) {
+	t.Parallel()
+	s := startOn(t, hostileAPI("q"))
+	require.Contains(t, openPage(t, s, "group?q=NAME&g=NAME&seek=beginning", "q").Body.String(), fmt.Sprintf("more than %d,000 partitions", audit.MaxUndoable/1000))
+	require.NotContains(t, openPage(t, s, "group?q=NAME&g=NAME&seek=beginning&in=NAME", "q").Body.String(), ",000 partitions")
 }
