@@ -56,6 +56,20 @@ func TestFailedAttemptsAreStored(t *testing.T) {
 	require.True(t, b.holds(`SELECT bool_and(delivered_at BETWEEN failed_at - interval '1 min' AND failed_at + interval '1 s') FROM belfry.attempt`))
 }
 
+// A delivery that succeeds calls nothing that stores attempts, so it costs no further statement: it works without these functions.
+func TestASuccessStoresNoAttempt(t *testing.T) {
+	b := newBench(t, "g")
+	b.exec(`DROP FUNCTION belfry.record_attempts(belfry.attempt[])`)
+	b.exec(`DROP FUNCTION belfry.record_lost_lease(bigint, bigint, tid)`)
+	for _, name := range []string{"1", "2"} {
+		b.push("p", name)
+		d := b.pop(request("g", 2))
+		require.Len(t, d.Messages, 1)
+		b.ack(d, queue.AckCompleted, d.Messages...)
+	}
+	require.Equal(t, 2, b.count(`SELECT committed FROM belfry.cursor`))
+}
+
 // A message keeps its newest 20 attempts, and their numbers go on.
 func TestAttemptsOfAMessageAreBounded(t *testing.T) {
 	b := newBench(t, "g")
