@@ -65,6 +65,7 @@ var onServer = map[string]documentedRun{
 	"belfry dev --fresh":                   {until: "Ctrl-C stops"},
 	"belfry detach orders":                 {want: "orders"},
 	"belfry dlq jobs":                      {want: "JOB"},
+	"belfry pauses":                        {want: "QUEUE"},
 	"belfry dlq list --queue QUEUE":        {want: "billing"},
 	"belfry dlq purge QUEUE --all":         {want: "shop no 1 1 0", more: "--yes"},
 	"belfry dlq redrive QUEUE --all":       {want: "shop billing no 1 1 0 0", more: "--yes"},
