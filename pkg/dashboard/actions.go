@@ -63,9 +63,17 @@ var actions = map[string]func(f form) (change, error){
 			done: "The group is deleted in this queue.", back: "queue?" + url.Values{"q": {f.queue()}}.Encode(),
 		}, f.confirmed(f.queue())
 	},
+	"redrive-job": redriveJob,
+	"stop-job": func(f form) (change, error) {
+		return change{method: http.MethodPost, path: path("/api/v1/dlq/jobs/%s/stop", f.Get("job")), done: "The redrive job is stopped."}, nil
+	},
+	"undo": func(f form) (change, error) {
+		return change{method: http.MethodPost, path: path("/api/v1/audit/%s/undo", f.Get("id")), done: "The change is undone.", back: "audit"}, nil
+	},
 	"seek":                seek,
 	"redrive":             redrive,
 	"retry-message":       retryMessage,
+	"resend-message":      resendMessage,
 	"dead-letter-message": deadLetterMessage,
 	"delete-message":      deleteMessage,
 	"delete-stream":       deleteStream,
@@ -148,6 +156,16 @@ func redrive(f form) (change, error) {
 	}
 	body["asOf"], c.back = f.Get("as-of"), f.letters().link()
 	return c, nil
+}
+
+// redriveJob starts a redrive that the server runs.
+func redriveJob(f form) (change, error) {
+	c, err := redrive(f)
+	if f.Get("as-of") == "" {
+		return c.counting(f, "redrive-job"), err
+	}
+	c.path, c.back, c.describe = "/api/v1/dlq/jobs", "jobs", func(any) (string, bool) { return "The redrive job is started.", false }
+	return c, err
 }
 
 // errReadOnly refuses every action.

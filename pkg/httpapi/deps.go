@@ -111,6 +111,8 @@ type Deps struct {
 	Switches operate.Switches
 	// Spool keeps pushes during push maintenance.
 	Spool operate.Spool
+	// Jobs are the redrives that the instances run.
+	Jobs operate.Jobs
 	// Rights creates and revokes tokens, and changes the grants of SQL roles.
 	Rights operate.Rights
 	// Listener returns the state of the LISTEN connection.

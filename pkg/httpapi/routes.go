@@ -11,6 +11,7 @@ import (
 	"github.com/belfry-mq/belfry/pkg/httpapi/observe"
 	"github.com/belfry-mq/belfry/pkg/httpapi/operate"
 	"github.com/belfry-mq/belfry/pkg/httpapi/queen"
+	"github.com/belfry-mq/belfry/pkg/httpapi/repair"
 	"github.com/belfry-mq/belfry/pkg/httpapi/wire"
 )
 
@@ -51,7 +52,6 @@ func (s *Server) dataRoutes() []Route {
 		{post, "/api/v1/transaction", Write | Granted | MessagesBody, serves.Transaction},
 		{post, "/api/v1/lease/:leaseId/extend", Write | Granted, answer(serves.Extend)},
 		{post, "/api/v1/traces", Write | Granted | MessagesBody, answer(serves.AddTrace)},
-
 		{post, "/streams/v1/queries", Write | Granted, s.confirmed(serves.RegisterQuery)},
 		{post, "/streams/v1/cycle", Write | Granted | MessagesBody, serves.Cycle},
 		{post, "/streams/v1/state/get", Read | Granted | KeysBody, answer(serves.StreamState)},
@@ -64,13 +64,17 @@ func (s *Server) operateRoutes() []Route {
 	serves := &operate.Handlers{
 		Transactor: d.Verbs, Catalog: d.Catalog, GroupWriter: d.GroupWriter, DeadLetters: d.DeadLetters, Rejections: d.Rejections, Owners: d.Owners, Queries: d.Streams,
 		Switches: d.Switches, Spool: d.Spool, Meter: s.start.Metrics, Defaults: d.Defaults, Bodies: s.bodies(), Streams: s.streams(), Report: s.reportStream,
-		Rights: d.Rights,
+		Rights: d.Rights, Jobs: d.Jobs,
 	}
+	mends := &repair.Handlers{Messages: d.DeadLetters, Transactor: d.Verbs, Owners: d.Owners, Meter: s.start.Metrics, Bodies: s.bodies()}
 	if d.Auth != nil {
 		serves.Verify = d.Auth.Verify
 	}
 	return []Route{
+		{get, "/api/v1/whoami", AnyRole | Granted, wire.JSON(serves.Whoami)},
 		{get, "/api/v1/rights", Administer, wire.JSON(serves.ListRights)},
+		{get, "/api/v1/audit/:id/undo", Administer | Granted, wire.JSON(serves.PreviewUndo)},
+		{post, "/api/v1/audit/:id/undo", Administer | Granted, change("", serves.Undo)},
 		{post, "/api/v1/tokens", Administer, change(audit.CreateToken, serves.CreateToken)},
 		{post, "/api/v1/tokens/revoke", Administer, change(audit.RevokeToken, serves.RevokeToken)},
 		{post, "/api/v1/sql-grants", Administer, change(audit.GiveGrant, serves.ChangeGrant(false))},
@@ -78,6 +82,7 @@ func (s *Server) operateRoutes() []Route {
 		{post, "/api/v1/configure", Write | Granted, change(audit.ConfigureQueue, serves.Configure)},
 		{patch, "/api/v1/resources/queues/:queue", Write | Granted, change(audit.ConfigureQueue, serves.ChangeQueue)},
 		{remove, "/api/v1/resources/queues/:queue", Administer | Granted, change(audit.DeleteQueue, serves.DeleteQueue)},
+		{get, "/api/v1/pauses", Read | Granted, wire.JSON(serves.ListPauses)},
 		{post, "/api/v1/resources/queues/:queue/pause", Write | Granted, change(audit.PauseDelivery, serves.PauseQueue(true))},
 		{post, "/api/v1/resources/queues/:queue/resume", Write | Granted, change(audit.ResumeDelivery, serves.PauseQueue(false))},
 		{post, "/api/v1/resources/queues/:queue/partitions/:partition/pause", Write | Granted, change(audit.PauseDelivery, serves.PausePartition(true))},
@@ -91,11 +96,16 @@ func (s *Server) operateRoutes() []Route {
 		{remove, "/api/v1/messages/:partitionId/:transactionId", Write | Granted, change(audit.DeleteMessage, serves.DeleteMessage)},
 		{post, "/api/v1/messages/:partitionId/:transactionId/dlq", Write | Granted, change(audit.DeadLetterMessage, serves.DeadLetterMessage)},
 		{post, "/api/v1/messages/:partitionId/:transactionId/retry", Write | Granted, change(audit.RetryMessage, serves.RetryMessage)},
+		{get, "/api/v1/messages/:partitionId/:transactionId/attempts", Read | Granted, wire.JSON(mends.Attempts)},
+		{post, "/api/v1/messages/:partitionId/:transactionId/resend", Write | Granted | MessagesBody, change(audit.ResendMessage, mends.Resend)},
 		{remove, "/api/v1/dlq", Administer | Granted, change(audit.PurgeDeadLetters, serves.PurgeDeadLetters)},
 		{post, "/api/v1/dlq/purge", Administer | Granted, s.auditedStream(audit.PurgeDeadLetters, serves.PurgeToFile)},
 		{get, "/api/v1/dlq/count", Read | Granted, wire.Stream(serves.CountDeadLetters)},
 		{post, "/api/v1/dlq/redrive", Write | Granted, change(audit.RedriveDeadLetters, serves.Redrive)},
 		{post, "/api/v1/dlq/redrive/stream", Write | Granted, s.auditedStream(audit.RedriveDeadLetters, serves.StreamRedrive)},
+		{get, "/api/v1/dlq/jobs", Read | Granted, wire.JSON(serves.ListRedriveJobs)},
+		{post, "/api/v1/dlq/jobs", Write | Granted, change(audit.RedriveDeadLetters, serves.StartRedriveJob)},
+		{post, "/api/v1/dlq/jobs/:id/stop", Write | Granted, change(audit.StopRedrive, serves.StopRedriveJob)},
 		{post, "/api/v1/inbox/rejected/retry", Write | Granted, change(audit.RetryInbox, serves.RetryInbox)},
 		{remove, "/api/v1/inbox/rejected", Administer | Granted, change(audit.DiscardInbox, serves.DiscardInbox)},
 		{remove, "/api/v1/streams/:id", Administer | Granted, change(audit.DeleteStream, serves.DeleteStream)},
@@ -114,7 +124,7 @@ func (s *Server) messageRoutes(serves *observe.Handlers) []Route {
 		{get, "/api/v1/messages/:partitionId/:transactionId", Read | Granted, answer(serves.ShowMessage)},
 		{get, "/api/v1/traces/by-name/:name", Read | Granted, answer(serves.NamedTraces)},
 		{get, "/api/v1/traces/:partitionId/:transactionId", Read | Granted, answer(serves.MessageTraces)},
-		{get, "/api/v1/dlq", Read | Granted, answer(serves.ListDeadLetters)},
+		{get, "/api/v1/dlq", Read | Granted, repair.OrCSV(serves.ListDeadLetters)},
 		{get, "/api/v1/inbox/rejected", Read | Granted, count(serves.ListRejected)},
 		{get, "/api/v1/system/maintenance/rejected", Administer, answer(serves.Rejected)},
 	}
@@ -126,7 +136,6 @@ func (s *Server) observeRoutes(serves *observe.Handlers) []Route {
 	answer, count := wire.JSON, s.count
 	return []Route{
 		{get, "/openapi.json", Public, s.openapi},
-		{get, "/api/v1/whoami", AnyRole | Granted, answer(s.whoami)},
 
 		{get, "/api/v1/queues", Read | Granted, answer(serves.ListQueues)},
 		{get, "/api/v1/groups", Read | Granted, answer(serves.ListAllGroups)},
@@ -155,7 +164,7 @@ func (s *Server) observeRoutes(serves *observe.Handlers) []Route {
 		{get, "/api/v1/consumer-groups/:group/queues/:queue/partitions", Read | Granted, answer(serves.Places)},
 		{get, "/api/v1/consumer-groups/:group/queues/:queue/seek", Read | Granted, answer(serves.PreviewSeek)},
 
-		{get, "/api/v1/messages", Read | Granted, answer(serves.Messages)},
+		{get, "/api/v1/messages", Read | Granted, repair.OrCSV(serves.Messages)},
 		{get, "/api/v1/traces/names", Read | Granted, answer(serves.TraceNames)},
 		{get, "/api/v1/dlq/summary", Read | Granted, count(serves.Summary)},
 		{get, "/api/v1/attachments", Read | Granted, count(serves.ListAttachments)},

@@ -6,6 +6,7 @@ import (
 
 	"github.com/belfry-mq/belfry/pkg/client/api"
 	"github.com/belfry-mq/belfry/pkg/engine/deadletter"
+	"github.com/belfry-mq/belfry/pkg/engine/redrivejob"
 	"github.com/belfry-mq/belfry/pkg/insight/trace"
 	"github.com/belfry-mq/belfry/pkg/queue"
 )
@@ -115,6 +116,14 @@ func (f deadLettersFake) Message(_ context.Context, _ queue.ID, transactionID st
 	return f.DeadLetters.Message, f.named(transactionID)
 }
 
+func (f deadLettersFake) Attempts(context.Context, queue.ID, string, *string) ([]deadletter.Attempt, error) {
+	return []deadletter.Attempt{{Group: "g", Number: 1, FailedAt: time.Now(), Result: "failed"}}, nil
+}
+
+func (f deadLettersFake) Resent(context.Context, queue.ID, string) ([]deadletter.Resent, error) {
+	return []deadletter.Resent{}, nil
+}
+
 func (f deadLettersFake) Retry(_ context.Context, _ queue.ID, transactionID string, group *string) (int64, error) {
 	f.Group = group
 	if group != nil {
@@ -161,3 +170,22 @@ func (f tracesFake) Names(context.Context, trace.Page) ([]api.TraceName, int64, 
 	f.Calls++
 	return nil, 0, nil
 }
+
+// jobsFake replaces pkg/engine/redrivejob. It has one running job of queue q.
+type jobsFake struct{}
+
+func (jobsFake) Start(_ context.Context, f deadletter.Filter, rate int64) (redrivejob.Job, error) {
+	return redrivejob.Job{ID: IDOne, Filter: f, Rate: rate, Matched: 3, State: redrivejob.Running}, nil
+}
+
+func (jobsFake) Get(_ context.Context, id queue.ID) (redrivejob.Job, error) {
+	name, group := "q", "g"
+	return redrivejob.Job{ID: id, Filter: deadletter.Filter{Queue: &name, Group: &group}, State: redrivejob.Running}, nil
+}
+
+func (f jobsFake) List(ctx context.Context, _ []string, _ int64) ([]redrivejob.Job, error) {
+	job, err := f.Get(ctx, IDOne)
+	return []redrivejob.Job{job}, err
+}
+
+func (jobsFake) Stop(context.Context, queue.ID) error { return nil }

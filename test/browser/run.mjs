@@ -5,6 +5,7 @@ import { chromium } from "playwright-core";
 import { Server, seed } from "./api.mjs";
 import { inspect, look, shots, watch } from "./look.mjs";
 import { manages } from "./access.mjs";
+import { sendsAgain } from "./again.mjs";
 import * as aside from "./aside.mjs";
 import * as backlog from "./backlog.mjs";
 import { firstMinute } from "./first.mjs";
@@ -16,6 +17,7 @@ import * as sizes from "./sizes.mjs";
 import * as system from "./system.mjs";
 import * as totals from "./totals.mjs";
 import * as transport from "./transport.mjs";
+import * as undo from "./undo.mjs";
 
 const open = new Server(process.env.BELFRY_OPEN);
 const closed = new Server(process.env.BELFRY_CLOSED, process.env.BELFRY_ADMIN);
@@ -344,6 +346,15 @@ const tests = {
   },
 
   async "every action on dead letters does what it says"() { await aside.pressDead(browser, open, patience); },
+
+  async "a message is sent again once, with changes"() { await sendsAgain(browser, open, patience); },
+  async "a change is undone"() { await undo.undoes(browser, open, patience); },
+
+  async "a redrive job runs, is seen and is stopped"() { await undo.runsJobs(browser, open, patience); },
+
+  async "a pause has a reason, and its button survives a server that is away"() { await undo.pausesForAReason(browser, open, patience); },
+
+  async "a preview of options says what the server would refuse"() { await undo.optionsAreChecked(browser, open, patience); },
 
   async "every action on rejected rows does what it says"() { await aside.pressRejected(browser, open, patience); },
 

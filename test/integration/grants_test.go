@@ -83,6 +83,8 @@ func probesOf(o place) map[string][]call {
 		"GET /api/v1/messages/{partitionId}/{transactionId}":                              {get("/api/v1/messages/" + path)},
 		"DELETE /api/v1/messages/{partitionId}/{transactionId}":                           {del("/api/v1/messages/" + path)},
 		"POST /api/v1/messages/{partitionId}/{transactionId}/dlq":                         {post("/api/v1/messages/"+path+"/dlq", grouped), post("/api/v1/messages/"+path+"/dlq", "")},
+		"GET /api/v1/messages/{partitionId}/{transactionId}/attempts":                     {get("/api/v1/messages/" + path + "/attempts")},
+		"POST /api/v1/messages/{partitionId}/{transactionId}/resend":                      {post("/api/v1/messages/"+path+"/resend", "")},
 		"POST /api/v1/messages/{partitionId}/{transactionId}/retry":                       {post("/api/v1/messages/"+path+"/retry", grouped), post("/api/v1/messages/"+path+"/retry", "")},
 		"POST /api/v1/traces":                                                             {post("/api/v1/traces", fmt.Sprintf(`{"transactionId":%q,"partitionId":%q,"consumerGroup":%q,"data":1}`, o.message, o.partition, o.group))},
 		"POST /streams/v1/queries":                                                        {post("/streams/v1/queries", fmt.Sprintf(`{"name":"sum","source_queue":%q,"config_hash":"2","sink_queue":"a.one"}`, o.queue)), post("/streams/v1/queries", fmt.Sprintf(`{"name":"new","source_queue":"a.one","config_hash":"1","sink_queue":%q}`, o.queue))},
@@ -391,10 +393,4 @@ func TestARevokedTokenIsRefusedEverywhere(t *testing.T) {
 	require.Contains(t, string(page.Entries[0].Parameters), id)
 	require.Equal(t, "sql", page.Entries[0].Address)
 	require.NotEmpty(t, page.Entries[0].Subject)
-}
-
-func auditOf(t *testing.T, got reply) (page auditPage) {
-	t.Helper()
-	require.NoError(t, json.Unmarshal(got.Raw, &page))
-	return page
 }

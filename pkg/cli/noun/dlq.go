@@ -14,6 +14,8 @@ import (
 const deadLetterColumns = `QUEUE:queue PARTITION:partition GROUP:consumerGroup TRANSACTION-ID:transactionId FAILED:failedAt:age
 	RETRIES:retryCount ERROR:errorMessage `
 
+const jobColumns = "JOB:id QUEUE:queue GROUP:consumerGroup STATE:state REDRIVEN:redriven MATCHED:matched RATE:rate"
+
 // deadLetterFilter adds the flags that select dead letters.
 func deadLetterFilter(f *pflag.FlagSet) {
 	f.String("group", "", "only dead letters of this consumer group")
@@ -86,6 +88,35 @@ all groups. With --to-queue, it pushes the messages to another queue instead, an
 			REMAINING:remaining`,
 	},
 	{
+		Use: "start-job QUEUE", Short: "Deliver dead letters of one group again, as a job of the server", Complete: []session.Completion{session.Queues}, Change: true,
+		Ask: "Redrive the dead letters of {0}?", Would: "start a redrive job for the queue {0}", Named: deadLetterOwner,
+		Long: `Start a redrive that the server runs until its end. Choose the dead letters as for "belfry dlq redrive". "belfry dlq jobs" shows
+the progress.`,
+		Example: `  belfry dlq start-job orders --group billing --all --rate 50`,
+		Flags: func(f *pflag.FlagSet) {
+			deadLetterFilter(f)
+			f.Bool("all", false, "every dead letter of the group")
+			f.Int("rate", 0, "maximum messages per second; 0 is no limit")
+		},
+		Request: func(in *verb.Input) client.Request {
+			r := redriveRequest(in)
+			r.Path = "/api/v1/dlq/jobs"
+			return r
+		},
+		Columns: jobColumns,
+	},
+	{
+		Use: "jobs", Short: "List the redrive jobs, newest first", Request: fixed("/api/v1/dlq/jobs"), Rows: "jobs",
+		Columns: jobColumns + " CREATED:createdAt:age SUBJECT:subject INSTANCE:instance:wide ERROR:error:wide",
+	},
+	{
+		Use: "stop-job JOB", Short: "Stop a redrive job", Change: true, Would: "stop the redrive job {0}",
+		Request: func(in *verb.Input) client.Request {
+			return request.Post("/api/v1/dlq/jobs/"+url.PathEscape(in.Args[0])+"/stop", nil, nil)
+		},
+		Columns: jobColumns,
+	},
+	{
 		Use: "purge QUEUE", Short: "Delete dead letters", Complete: []session.Completion{session.Queues}, Change: true, ServerDryRun: true,
 		Ask: "Delete the dead letters of {0}?", Named: deadLetterOwner,
 		Long: `Delete dead letters of a queue. Choose them with --partition, --transaction-id, --from or --to, or give --all. With
@@ -111,6 +142,7 @@ them to a new file, one JSON object on each line. It deletes nothing before the 
 		Repeat:  []string{"purged"},
 		Columns: "QUEUE:queue DRY-RUN:dryRun MATCHED:matched PURGED:purged REMAINING:remaining",
 	},
+	resendVerb(true),
 }
 
 // selectedDeadLetters is deadLetterQuery for commands that change dead letters. It returns an error if the command

@@ -80,6 +80,16 @@ var messageVerbs = []*verb.Verb{
 		},
 		Columns: "TRANSACTION-ID:transactionId GROUP:consumerGroup REDRIVEN:redriven",
 	},
+	{
+		Use: "attempts PARTITION_ID TRANSACTION_ID", Short: "List the failed deliveries of a message, newest first",
+		Flags: func(f *pflag.FlagSet) { f.String("group", "", "only attempts of this consumer group") },
+		Request: func(in *verb.Input) client.Request {
+			return request.Get(messagePath(in)+"/attempts", in.Query("group=consumerGroup"))
+		},
+		Rows: "attempts", Columns: `GROUP:consumerGroup NUMBER:number DELIVERED:deliveredAt FAILED:failedAt RESULT:result CONSUMER:consumer
+			INSTANCE:instance:wide ERROR:error`,
+	},
+	resendVerb(false),
 }
 
 const traceColumns = `AT:created_at:age TYPE:event_type QUEUE:queue_name TRANSACTION-ID:transaction_id GROUP:consumer_group

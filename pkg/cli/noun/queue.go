@@ -10,6 +10,7 @@ import (
 	"github.com/belfry-mq/belfry/pkg/cli/session"
 	"github.com/belfry-mq/belfry/pkg/cli/verb"
 	"github.com/belfry-mq/belfry/pkg/client"
+	"github.com/belfry-mq/belfry/pkg/client/api"
 )
 
 // messageColumns are the columns with message counts.
@@ -24,8 +25,15 @@ func partitionPath(in *verb.Input) string { return queuePath(in) + "/partitions/
 // switched completes a verb that pauses or resumes an object. The request path is path plus the first word of Use.
 func switched(v verb.Verb, path func(in *verb.Input) string) *verb.Verb {
 	v.Change, v.Columns = true, pausedColumns
+	word := strings.Fields(v.Use)[0]
+	if word == "pause" {
+		v.Flags = func(f *pflag.FlagSet) { f.String("reason", "", "the reason, which the pages and the API show") }
+	}
 	v.Request = func(in *verb.Input) client.Request {
-		return request.Post(path(in)+"/"+strings.Fields(v.Use)[0], nil, nil)
+		if reason := in.Flag("reason"); reason != "" {
+			return request.Post(path(in)+"/"+word, nil, api.Reason{Reason: reason})
+		}
+		return request.Post(path(in)+"/"+word, nil, nil)
 	}
 	return &v
 }

@@ -34,7 +34,8 @@ type deadData struct {
 	Wrong string
 	// Next is the next page of the list. Further is the page that examines older dead letters. Back is the first page.
 	Next, Further, Back template.URL
-	Export, CountLink   template.URL
+	Export, ExportCSV   template.URL
+	CountLink           template.URL
 	// AsOf bounds the actions to an earlier count. It is empty before a count.
 	AsOf string
 }
@@ -127,7 +128,8 @@ func deadLetters(r *page.Request) (*page.Content, error) {
 	if q.Has("after") {
 		d.Back = d.link("dead")
 	}
-	d.Export, d.CountLink, d.AsOf = d.link("export"), d.link("count"), q.Get("as-of")
+	d.Export, d.ExportCSV = d.link("export"), d.link("export", "format", "csv")
+	d.CountLink, d.AsOf = d.link("count"), q.Get("as-of")
 	return &page.Content{Title: "Dead letters", Data: d, Commands: deadCommands(r, d, filters)}, nil
 }
 

@@ -1,10 +1,13 @@
 package pages
 
-import "github.com/belfry-mq/belfry/pkg/dashboard/page"
+import (
+	"github.com/belfry-mq/belfry/pkg/dashboard/changes"
+	"github.com/belfry-mq/belfry/pkg/dashboard/page"
+)
 
 // List returns the pages. The first pages are the pages of the navigation, in its order.
 func List() []*page.Page {
-	return []*page.Page{
+	return append([]*page.Page{
 		{Path: "", Name: "Overview", Template: "overview", Load: overview},
 		{Path: "queues", Name: "Queues", Template: "queues", Load: queues},
 		{Path: "groups", Name: "Groups", Template: "groups", Load: groups},
@@ -19,9 +22,8 @@ func List() []*page.Page {
 		{Path: "streams", Under: "system", Template: "streams", Load: streams},
 		{Path: "maintenance", Under: "system", Template: "maintenance", Load: maintenance},
 		{Path: "access", Under: "system", Template: "access", Load: access},
-		{Path: "audit", Under: "system", Template: "audit", Load: auditLog},
 		{Path: "queue", Under: "queues", Template: "queue", Load: queue},
 		{Path: "options", Under: "queues", Template: "options", Load: options},
 		{Path: "group", Under: "queues", Template: "group", Load: group},
-	}
+	}, changes.Pages()...)
 }

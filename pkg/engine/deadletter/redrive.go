@@ -84,6 +84,19 @@ func (l *Letters) RedriveAll(ctx context.Context, f Filter, rate int64, report f
 	return result, postgres.Wrapf(err, "redriving dead letters")
 }
 
+// RedriveRecorded is RedriveAll that calls record in the transaction of each page with the number of its redriven messages. If
+// record returns an error, the page is rolled back, and RedriveRecorded returns the error.
+func (l *Letters) RedriveRecorded(ctx context.Context, f Filter, rate int64, record func(ctx context.Context, tx pgx.Tx, n int64) error) error {
+	take := func(ctx context.Context, tx pgx.Tx, b batch) (n int64, ready []queue.Ready, err error) {
+		if n, ready, err = redrive(ctx, tx, b); err == nil {
+			err = record(ctx, tx, n)
+		}
+		return n, ready, err
+	}
+	_, err := l.takePages(ctx, f, run{rate: rate, budget: math.MaxInt64, take: take})
+	return postgres.Wrapf(err, "redriving dead letters")
+}
+
 // run holds the parameters of takePages.
 type run struct {
 	// rate bounds the dead letters per second; 0 means no bound.
