@@ -8,6 +8,7 @@ import (
 
 	"github.com/belfry-mq/belfry/pkg/access/audit"
 	"github.com/belfry-mq/belfry/pkg/httpapi/data"
+	"github.com/belfry-mq/belfry/pkg/httpapi/deadletters"
 	"github.com/belfry-mq/belfry/pkg/httpapi/observe"
 	"github.com/belfry-mq/belfry/pkg/httpapi/operate"
 	"github.com/belfry-mq/belfry/pkg/httpapi/queen"
@@ -28,7 +29,7 @@ const get, post, patch, remove = http.MethodGet, http.MethodPost, http.MethodPat
 // Routes returns the route table with all routes of the API.
 func (s *Server) Routes() []Route {
 	observes := s.observes()
-	return slices.Concat(s.internalRoutes(), s.dataRoutes(), s.operateRoutes(), s.messageRoutes(observes),
+	return slices.Concat(s.internalRoutes(), s.dataRoutes(), s.operateRoutes(), s.messageRoutes(observes), s.deadLetterRoutes(),
 		s.compressed(s.observeRoutes(observes)), s.compressed(s.historyRoutes(observes)), s.queenRoutes(observes), s.dashboardRoutes())
 }
 
@@ -112,10 +113,16 @@ func (s *Server) messageRoutes(serves *observe.Handlers) []Route {
 		{get, "/api/v1/messages/:partitionId/:transactionId", Read | Granted, answer(serves.ShowMessage)},
 		{get, "/api/v1/traces/by-name/:name", Read | Granted, answer(serves.NamedTraces)},
 		{get, "/api/v1/traces/:partitionId/:transactionId", Read | Granted, answer(serves.MessageTraces)},
-		{get, "/api/v1/dlq", Read | Granted, answer(serves.ListDeadLetters)},
 		{get, "/api/v1/inbox/rejected", Read | Granted, count(serves.ListRejected)},
 		{get, "/api/v1/system/maintenance/rejected", Administer, answer(serves.Rejected)},
 	}
+}
+
+// deadLetterRoutes returns the routes that read dead letters.
+func (s *Server) deadLetterRoutes() []Route {
+	serves := &deadletters.Handlers{Letters: s.deps.DeadLetters, Totals: s.deps.Totals}
+	summary := s.compressed([]Route{{get, "/api/v1/dlq/summary", Read | Granted, s.count(serves.Summary)}})
+	return append(summary, Route{get, "/api/v1/dlq", Read | Granted, wire.JSON(serves.List)}) // its answers have payloads
 }
 
 // observeRoutes returns the other routes that only read. A route without Granted shows figures of processes or of the whole
@@ -155,7 +162,6 @@ func (s *Server) observeRoutes(serves *observe.Handlers) []Route {
 
 		{get, "/api/v1/messages", Read | Granted, answer(serves.Messages)},
 		{get, "/api/v1/traces/names", Read | Granted, answer(serves.TraceNames)},
-		{get, "/api/v1/dlq/summary", Read | Granted, count(serves.Summary)},
 		{get, "/api/v1/attachments", Read | Granted, count(serves.ListAttachments)},
 		{get, "/api/v1/streams", Read | Granted, answer(serves.ListStreams)},
 		{get, "/api/v1/system/maintenance", Administer, answer(serves.Maintenance)},
@@ -185,7 +191,7 @@ func (s *Server) observes() *observe.Handlers {
 	d := s.deps
 	return &observe.Handlers{
 		Waiting: d.Popper, Resources: d.Resources, Queues: d.Queues, Totals: d.Totals, Problems: d.Problems, Groups: d.GroupReader, Progress: d.Progress, History: d.History, Live: d.Live,
-		DeadLetters: d.DeadLetters, Traces: d.Traces, Audit: d.Audit, Owners: d.Owners, Queries: d.Streams, Attachments: d.Attachments, Rejections: d.Rejections,
+		Reader: d.DeadLetters, Traces: d.Traces, Audit: d.Audit, Owners: d.Owners, Queries: d.Streams, Attachments: d.Attachments, Rejections: d.Rejections,
 		Switches: d.Switches, Spool: d.Spool, Explainer: d.Explainer, Doctor: d.Doctor, Listener: d.Listener, Inbox: d.Inbox, Flushes: d.Flushes, Meter: s.start.Metrics,
 		Events: d.Events, Streams: s.streams(), SeesAudit: s.seesAudit, Holders: &s.holders,
 	}

@@ -37,11 +37,9 @@ type Resources interface {
 	Messages(ctx context.Context, filter stats.MessageFilter) (stats.MessageList, error)
 }
 
-// DeadLetters reads and counts dead letters. Message reads any message, not only dead letters.
-type DeadLetters interface {
+// MessageReader reads one message with the state of each group. *deadletter.Letters implements it.
+type MessageReader interface {
 	Message(ctx context.Context, partition queue.ID, transactionID string) (deadletter.Message, error)
-	List(ctx context.Context, f deadletter.Filter, after deadletter.ListKey, limit, offset int64) (deadletter.Page, error)
-	Summary(ctx context.Context, f deadletter.Filter, after deadletter.ListKey, bounds deadletter.SummaryBounds) (deadletter.Summary, error)
 }
 
 // Queues looks for queues, and reads their tags.
@@ -169,7 +167,7 @@ type Handlers struct {
 	Progress    Progress
 	History     History
 	Live        Live
-	DeadLetters DeadLetters
+	Reader      MessageReader
 	Traces      Traces
 	Audit       Audit
 	Owners      wire.Owners

@@ -22,13 +22,15 @@ type Counter interface {
 	Expire()
 }
 
-// counted returns the latest snapshot. With fresh=true it waits for one that began after the request.
-func (h *Handlers) counted(p *wire.Params) (*totals.Snapshot, error) {
+// Counted returns the latest snapshot of a counter. With fresh=true it waits for one that began after the request.
+func Counted(p *wire.Params, counter Counter) (*totals.Snapshot, error) {
 	if wire.IsTrue(p.QueryParam("fresh")) {
-		return h.Totals.Fresh(p.Ctx(), 0)
+		return counter.Fresh(p.Ctx(), 0)
 	}
-	return h.Totals.Read(p.Ctx())
+	return counter.Read(p.Ctx())
 }
+
+func (h *Handlers) counted(p *wire.Params) (*totals.Snapshot, error) { return Counted(p, h.Totals) }
 
 // countedWith is counted for what is known to exist. If it is younger than the latest snapshot, it waits for another one.
 func (h *Handlers) countedWith(p *wire.Params, has func(*totals.Snapshot) bool) (*totals.Snapshot, error) {

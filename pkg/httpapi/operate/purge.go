@@ -9,14 +9,14 @@ import (
 	"github.com/belfry-mq/belfry/pkg/access/audit"
 	"github.com/belfry-mq/belfry/pkg/client/api"
 	"github.com/belfry-mq/belfry/pkg/engine/deadletter"
-	"github.com/belfry-mq/belfry/pkg/httpapi/observe"
+	"github.com/belfry-mq/belfry/pkg/httpapi/deadletters"
 	"github.com/belfry-mq/belfry/pkg/httpapi/wire"
 	"github.com/belfry-mq/belfry/pkg/queue"
 )
 
 // PurgeDeadLetters serves DELETE /api/v1/dlq. Queen MQ does not have this route.
 func (h *Handlers) PurgeDeadLetters(p *wire.Params) (any, error) {
-	filter := observe.DeadLetterFilter(p)
+	filter := deadletters.ReadFilter(p)
 	if p.Err != nil {
 		return nil, p.Err
 	}

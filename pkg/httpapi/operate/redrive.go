@@ -9,7 +9,7 @@ import (
 	"github.com/belfry-mq/belfry/pkg/access/audit"
 	"github.com/belfry-mq/belfry/pkg/client/api"
 	"github.com/belfry-mq/belfry/pkg/engine/deadletter"
-	"github.com/belfry-mq/belfry/pkg/httpapi/observe"
+	"github.com/belfry-mq/belfry/pkg/httpapi/deadletters"
 	"github.com/belfry-mq/belfry/pkg/httpapi/wire"
 	"github.com/belfry-mq/belfry/pkg/queue"
 )
@@ -57,7 +57,7 @@ func (r *redriveRequest) member(name string, value jsontext.Value) (err error) {
 		if !ok || text == "" || strings.ContainsRune(text, 0) {
 			return queue.Invalidf("error must be the beginning of an error as a string, not %s", wire.Clip(string(value)))
 		}
-		text = observe.FirstCharacters(text)
+		text = deadletters.FirstCharacters(text)
 		r.Error = &text
 	case "rate":
 		r.rate, err = wire.WholeNumber("rate", value)

@@ -1,4 +1,4 @@
-package observe
+package deadletters
 
 import (
 	"strconv"
@@ -8,20 +8,21 @@ import (
 	"github.com/belfry-mq/belfry/pkg/access/identity"
 	"github.com/belfry-mq/belfry/pkg/client/api"
 	"github.com/belfry-mq/belfry/pkg/engine/deadletter"
+	"github.com/belfry-mq/belfry/pkg/httpapi/observe"
 	"github.com/belfry-mq/belfry/pkg/httpapi/wire"
 	"github.com/belfry-mq/belfry/pkg/queue"
 )
 
-// ListDeadLetters serves GET /api/v1/dlq.
-func (h *Handlers) ListDeadLetters(p *wire.Params) (any, error) {
-	filter, page := DeadLetterFilter(p), wire.ReadPage(p, 100)
+// List serves GET /api/v1/dlq.
+func (h *Handlers) List(p *wire.Params) (any, error) {
+	filter, page := ReadFilter(p), wire.ReadPage(p, 100)
 	after := deadletter.ListKey{}
-	p.Check(mayReadNamed(p, filter.Queue))
+	p.Check(observe.MayReadNamed(p, filter.Queue))
 	after.FailedAt, after.ID = wire.ReadCursor(p, func(id string) (int64, error) { return strconv.ParseInt(id, 10, 64) })
 	if p.Err != nil {
 		return nil, p.Err
 	}
-	found, err := h.DeadLetters.List(p.Ctx(), filter, after, page.Limit, page.Offset)
+	found, err := h.Letters.List(p.Ctx(), filter, after, page.Limit, page.Offset)
 	next := wire.NextPage(wire.Cut(page, len(found.Letters), found.Cut), found.Letters, func(last *deadletter.Letter) string { return wire.Cursor(last.FailedAt, last.ID) })
 	return api.DeadLetters{Messages: wire.Each(found.Letters, deadLetterRow), Total: found.Total, Pagination: next}, err
 }
@@ -38,8 +39,8 @@ func deadLetterRow(l *deadletter.Letter) api.DeadLetter {
 	return row
 }
 
-// DeadLetterFilter reads the parameters of a list or a purge.
-func DeadLetterFilter(p *wire.Params) deadletter.Filter {
+// ReadFilter reads the parameters of a list or a purge.
+func ReadFilter(p *wire.Params) deadletter.Filter {
 	f := deadletter.Filter{Queue: p.Name("queue"), Group: p.Name("consumerGroup"), Partition: p.Name("partition")}
 	f.Error = errorOf(p)
 	f.TransactionID = wire.OrNull(p.TransactionID())

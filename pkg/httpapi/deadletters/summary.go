@@ -1,4 +1,4 @@
-package observe
+package deadletters
 
 import (
 	"strconv"
@@ -7,6 +7,7 @@ import (
 	"github.com/belfry-mq/belfry/pkg/access/identity"
 	"github.com/belfry-mq/belfry/pkg/client/api"
 	"github.com/belfry-mq/belfry/pkg/engine/deadletter"
+	"github.com/belfry-mq/belfry/pkg/httpapi/observe"
 	"github.com/belfry-mq/belfry/pkg/httpapi/wire"
 	"github.com/belfry-mq/belfry/pkg/insight/totals"
 )
@@ -20,8 +21,8 @@ const (
 
 // Summary serves GET /api/v1/dlq/summary. Queen MQ does not have this route.
 func (h *Handlers) Summary(p *wire.Params) (any, error) {
-	filter := DeadLetterFilter(p)
-	p.Check(mayReadNamed(p, filter.Queue))
+	filter := ReadFilter(p)
+	p.Check(observe.MayReadNamed(p, filter.Queue))
 	bounds := deadletter.SummaryBounds{
 		Examine: int64(wire.Clamp(1, wire.LeadingInt(p.QueryParam("examine"), deadletter.MaxExamined), deadletter.MaxExamined)),
 		Letters: int64(wire.Clamp(0, wire.LeadingInt(p.QueryParam("limit"), defaultLetters), maxLetters)),
@@ -32,7 +33,7 @@ func (h *Handlers) Summary(p *wire.Params) (any, error) {
 	if p.Err != nil {
 		return nil, p.Err
 	}
-	s, err := h.DeadLetters.Summary(p.Ctx(), filter, after, bounds)
+	s, err := h.Letters.Summary(p.Ctx(), filter, after, bounds)
 	if err != nil {
 		return nil, err
 	}
@@ -57,7 +58,7 @@ func (h *Handlers) countLetters(p *wire.Params, f *deadletter.Filter) (total *in
 	if f.Partition != nil || f.TransactionID != nil || f.Error != nil || !f.From.IsZero() || !f.To.IsZero() {
 		return nil, nil, nil
 	}
-	s, err := h.counted(p)
+	s, err := observe.Counted(p, h.Totals)
 	if err != nil {
 		return nil, nil, err
 	}
