@@ -42,7 +42,11 @@ func deadLetterRow(l *deadletter.Letter) api.DeadLetter {
 // ReadFilter reads the parameters of a list or a purge.
 func ReadFilter(p *wire.Params) deadletter.Filter {
 	f := deadletter.Filter{Queue: p.Name("queue"), Group: p.Name("consumerGroup"), Partition: p.Name("partition")}
-	f.Error = errorOf(p)
+	if text := errorOf(p, "error"); text != nil {
+		first := FirstCharacters(*text)
+		f.Error = &first
+	}
+	f.Shape = errorOf(p, "errorShape")
 	f.TransactionID = wire.OrNull(p.TransactionID())
 	f.From, f.To = p.Instant("from"), p.Instant("to")
 	p.Check(wire.CheckSpan(f.From, f.To))
@@ -50,13 +54,13 @@ func ReadFilter(p *wire.Params) deadletter.Filter {
 	return f
 }
 
-// errorOf returns the parameter error, or nil if it is absent or empty.
-func errorOf(p *wire.Params) *string {
-	text := p.QueryParam("error")
+// errorOf returns a parameter with an error or its shape, or nil if the parameter is absent or empty.
+func errorOf(p *wire.Params, name string) *string {
+	text := p.QueryParam(name)
 	if !utf8.ValidString(text) || strings.ContainsRune(text, 0) {
-		p.Check(queue.Invalidf("error contains a NUL character or is not UTF-8"))
+		p.Check(queue.Invalidf("%s contains a NUL character or is not UTF-8", name))
 	}
-	return wire.OrNull(FirstCharacters(text))
+	return wire.OrNull(text)
 }
 
 // FirstCharacters returns the first characters of an error, which a filter compares.

@@ -15,7 +15,9 @@ import (
 const (
 	// defaultLetters and maxLetters are the default and the largest number of dead letters that a summary lists.
 	defaultLetters, maxLetters = 50, 1000
-	// maxGroups is the maximum number of errors, and of partitions, in a summary.
+	// defaultExamined is the default number of dead letters that a summary examines.
+	defaultExamined = 10_000
+	// maxGroups is the maximum number of errors, of shapes and of partitions in a summary.
 	maxGroups = 50
 )
 
@@ -24,7 +26,7 @@ func (h *Handlers) Summary(p *wire.Params) (any, error) {
 	filter := ReadFilter(p)
 	p.Check(observe.MayReadNamed(p, filter.Queue))
 	bounds := deadletter.SummaryBounds{
-		Examine: int64(wire.Clamp(1, wire.LeadingInt(p.QueryParam("examine"), deadletter.MaxExamined), deadletter.MaxExamined)),
+		Examine: int64(wire.Clamp(1, wire.LeadingInt(p.QueryParam("examine"), defaultExamined), deadletter.MaxExamined)),
 		Letters: int64(wire.Clamp(0, wire.LeadingInt(p.QueryParam("limit"), defaultLetters), maxLetters)),
 		Groups:  maxGroups,
 	}
@@ -40,6 +42,11 @@ func (h *Handlers) Summary(p *wire.Params) (any, error) {
 	total, countedAt, err := h.countLetters(p, &filter)
 	return api.DeadLetterSummary{
 		Total: total, CountedAt: countedAt, Examined: s.Examined, Matched: s.Matched, Next: keyCursor(s.Next),
+		Shapes: wire.Each(s.Shapes, func(c *deadletter.Count) api.DeadLetterShape {
+			return api.DeadLetterShape{
+				Queue: c.Queue, ConsumerGroup: c.Group, ErrorShape: c.Shape, Example: c.Error, Texts: c.Texts, Count: c.N, Oldest: c.Oldest, Newest: c.Newest,
+			}
+		}),
 		Errors: wire.Each(s.Errors, func(c *deadletter.Count) api.DeadLetterError {
 			return api.DeadLetterError{Queue: c.Queue, ConsumerGroup: c.Group, ErrorMessage: c.Error, Count: c.N, Oldest: c.Oldest, Newest: c.Newest}
 		}),
@@ -55,7 +62,7 @@ func (h *Handlers) Summary(p *wire.Params) (any, error) {
 // countLetters returns how many dead letters a queue, a group or everything that the caller may see has, and when they were counted.
 // Both are nil with another filter.
 func (h *Handlers) countLetters(p *wire.Params, f *deadletter.Filter) (total *int64, at *time.Time, err error) {
-	if f.Partition != nil || f.TransactionID != nil || f.Error != nil || !f.From.IsZero() || !f.To.IsZero() {
+	if f.Partition != nil || f.TransactionID != nil || f.Error != nil || f.Shape != nil || !f.From.IsZero() || !f.To.IsZero() {
 		return nil, nil, nil
 	}
 	s, err := observe.Counted(p, h.Totals)

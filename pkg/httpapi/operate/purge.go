@@ -44,8 +44,10 @@ func beginAudit(p *wire.Params, f deadletter.Filter, parameters audit.Parameters
 	if parameters == nil {
 		parameters = audit.Parameters{}
 	}
-	if f.Error != nil {
-		parameters["error"] = *f.Error
+	for name, text := range map[string]*string{"error": f.Error, "errorShape": f.Shape} {
+		if text != nil {
+			parameters[name] = *text
+		}
 	}
 	for name, at := range map[string]time.Time{"from": f.From, "to": f.To} {
 		if !at.IsZero() {
@@ -62,9 +64,9 @@ func beginAudit(p *wire.Params, f deadletter.Filter, parameters audit.Parameters
 func purgeFlag(c echo.Context) (dryRun bool, err error) {
 	for name := range c.QueryParams() {
 		switch name {
-		case "queue", "consumerGroup", "partition", "transactionId", "error", "from", "to", "dryRun":
+		case "queue", "consumerGroup", "partition", "transactionId", "error", "errorShape", "from", "to", "dryRun":
 		default:
-			return false, queue.Invalidf("%s is not a parameter of a purge: use queue, consumerGroup, partition, transactionId, error, from, to and dryRun",
+			return false, queue.Invalidf("%s is not a parameter of a purge: use queue, consumerGroup, partition, transactionId, error, errorShape, from, to and dryRun",
 				wire.Clip(fmt.Sprintf("%q", name)))
 		}
 	}
