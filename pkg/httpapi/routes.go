@@ -118,11 +118,14 @@ func (s *Server) messageRoutes(serves *observe.Handlers) []Route {
 	}
 }
 
-// deadLetterRoutes returns the routes that read dead letters.
+// deadLetterRoutes returns the routes that read dead letters, and that delete the dead letter of one message.
 func (s *Server) deadLetterRoutes() []Route {
-	serves := &deadletters.Handlers{Letters: s.deps.DeadLetters, Totals: s.deps.Totals}
+	serves := &deadletters.Handlers{Letters: s.deps.DeadLetters, Discarder: s.deps.DeadLetters, Owners: s.deps.Owners, Totals: s.deps.Totals}
 	summary := s.compressed([]Route{{get, "/api/v1/dlq/summary", Read | Granted, s.count(serves.Summary)}})
-	return append(summary, Route{get, "/api/v1/dlq", Read | Granted, wire.JSON(serves.List)}) // its answers have payloads
+	return append(summary,
+		Route{get, "/api/v1/dlq", Read | Granted, wire.JSON(serves.List)}, // its answers have payloads
+		Route{remove, "/api/v1/messages/:partitionId/:transactionId/dlq", Administer | Granted, s.audited(audit.PurgeDeadLetters, serves.Discard)},
+	)
 }
 
 // observeRoutes returns the other routes that only read. A route without Granted shows figures of processes or of the whole

@@ -5,6 +5,7 @@ import (
 
 	"github.com/belfry-mq/belfry/pkg/engine/deadletter"
 	"github.com/belfry-mq/belfry/pkg/httpapi/observe"
+	"github.com/belfry-mq/belfry/pkg/httpapi/wire"
 )
 
 // Letters reads and counts dead letters. *deadletter.Letters implements it.
@@ -15,6 +16,8 @@ type Letters interface {
 
 // Handlers has one method for each route.
 type Handlers struct {
-	Letters Letters
-	Totals  observe.Counter
+	Letters   Letters
+	Discarder Discarder
+	Owners    wire.Owners
+	Totals    observe.Counter
 }

@@ -35,6 +35,7 @@ type GroupWriter interface {
 type DeadLetters interface {
 	observe.MessageReader
 	deadletters.Letters
+	deadletters.Discarder
 	Retry(ctx context.Context, partition queue.ID, transactionID string, group *string) (int64, error)
 	Delete(ctx context.Context, partition queue.ID, transactionID string) (existed bool, err error)
 	Redrive(ctx context.Context, f deadletter.Filter, rate int64, dryRun bool) (deadletter.Result, error)
