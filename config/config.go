@@ -16,6 +16,7 @@ import (
 	"github.com/belfry-mq/belfry/pkg/httpapi"
 	"github.com/belfry-mq/belfry/pkg/insight/history"
 	"github.com/belfry-mq/belfry/pkg/insight/live"
+	"github.com/belfry-mq/belfry/pkg/insight/problem"
 	"github.com/belfry-mq/belfry/pkg/postgres"
 	"github.com/belfry-mq/belfry/pkg/postgres/listen"
 	"github.com/belfry-mq/belfry/pkg/queue"
@@ -36,6 +37,7 @@ type Config struct {
 	Spool      spool.Config          `mapstructure:"spool"`
 	History    history.Config        `mapstructure:"history"`
 	Live       live.Config           `mapstructure:"live"`
+	Problems   problem.Config        `mapstructure:"problems"`
 	Metrics    httpapi.MetricsConfig `mapstructure:"metrics"`
 	Encryption seal.Config           `mapstructure:"encryption"`
 	Auth       token.Config          `mapstructure:"auth"`
@@ -95,6 +97,7 @@ func Default() Config {
 		Spool:     spool.DefaultConfig(),
 		History:   history.DefaultConfig(),
 		Live:      live.DefaultConfig(),
+		Problems:  problem.DefaultConfig(),
 		Metrics:   httpapi.DefaultMetricsConfig(),
 		Dashboard: dashboard.DefaultConfig(),
 		Log:       DefaultLog(),
@@ -117,6 +120,7 @@ func (c Config) Validate() error {
 		c.Spool.Validate(),
 		c.History.Validate(),
 		c.Live.Validate(),
+		c.Problems.Validate(),
 		c.Metrics.Validate(),
 		c.Encryption.Validate(),
 		c.Auth.Validate(),

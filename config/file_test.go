@@ -104,7 +104,7 @@ func TestMistakesInTheFileAreReported(t *testing.T) {
 	for content, want := range map[string]string{
 		"log: 8080":                          "section log must hold keys with values: level, format (file %s:1)",
 		"http: {cors_origins: [a, {b: c}]}":  "http.cors_origins has an element that is not text: it must be a list of texts; put each text in quotes (file %s:1)",
-		"[1, 2]":                             "the file must hold keys with values: database, http, dispatch, batch, smart_poll, listen, defaults, sweep, retention, audit, spool, history, live, metrics, encryption, auth, dashboard, log (file %s:1)",
+		"[1, 2]":                             "the file must hold keys with values: database, http, dispatch, batch, smart_poll, listen, defaults, sweep, retention, audit, spool, history, live, problems, metrics, encryption, auth, dashboard, log (file %s:1)",
 		"http:\n  addr: 6632":                "http.addr is 6632: it must be text: put the value in quotes (file %s:2)",
 		"http:\n  addr:":                     "http.addr has no value: it must be text; remove the line to keep the default (file %s:2)",
 		"http:\n  addr: {host: x}":           "http.addr holds a list or a section: it must be text (file %s:2)",

@@ -115,7 +115,7 @@ func warn(cfg *config.Config, log *zap.Logger) {
 // newBuilder returns a builder without packages. The caller closes it.
 func newBuilder(cfg config.Config, pool *postgres.Pool, server *httpapi.Server, reg *prometheus.Registry, log *zap.Logger) builder {
 	return builder{
-		parts: &parts{server: server, drainDelay: cfg.HTTP.DrainDelay}, totals: totals.New(pool),
+		parts: &parts{server: server, drainDelay: cfg.HTTP.DrainDelay}, totals: totals.New(pool, cfg.Problems.LateAfter),
 		cfg: cfg, pool: pool, bus: &events.Bus{}, reg: reg, log: log, startUntil: time.Now().Add(cfg.Database.StartTimeout),
 	}
 }
@@ -168,10 +168,12 @@ func (b builder) build(ctx context.Context) error {
 	b.operator = catalog.New(b.pool, sealer, b.bus, b.log)
 	b.buildSweeper()
 	registerGauges(b.reg, b.pool, b.parts, b.log)
-	b.reg.MustRegister(lateness(b.operator.Lateness), inboxCounts(b.sequencer.Counts))
+	b.reg.MustRegister(lateness(b.operator.Lateness, b.cfg.Problems.LateAfter), inboxCounts(b.sequencer.Counts))
+	groups := stats.NewGroups(b.pool)
 	b.api = httpapi.Deps{
 		Auth: auth, Rights: rights.New(b.pool, b.cfg.Auth), Pusher: pushes, Spool: pushes, Verbs: b.verbs, Popper: b.dispatcher, Catalog: b.operator, GroupWriter: b.operator,
-		GroupReader: stats.NewGroups(b.pool), Progress: stats.NewGroups(b.pool), Resources: stats.New(b.pool), Queues: stats.New(b.pool), Totals: b.totals, Problems: problem.New(b.pool),
+
+		GroupReader: groups, Progress: groups, Resources: stats.New(b.pool), Queues: stats.New(b.pool), Totals: b.totals, Problems: problem.New(b.pool, b.cfg.Problems),
 		History: history.NewReader(b.pool, b.writer, b.hub.Unwritten), Live: stats.New(b.pool), Pool: b.connections,
 		DeadLetters: deadletter.New(b.pool, sealer, b.bus, b.log), Traces: trace.New(b.pool, sealer, hostname()),
 		Audit: audit.NewLog(b.pool, b.log), Texts: b.pool, Confirm: b.pool.Confirm, Owners: owners{catalog.NewOwners(b.pool), b.verbs}, Streams: stream.New(b.pool), MaxQueueMetrics: b.cfg.Metrics.MaxQueues, Switches: switches, Explainer: explain.New(b.pool, b.cfg.Retention.Completed), Doctor: b.doctor(sealer, pushes),

@@ -137,16 +137,16 @@ func inboxCounts(count func(context.Context) (inbox.Counts, error)) *scraped {
 	}
 }
 
-func lateness(read func(context.Context) (catalog.Lateness, error)) *scraped {
+func lateness(read func(context.Context, time.Duration) (catalog.Lateness, error), lateAfter time.Duration) *scraped {
 	return &scraped{
 		gauges: []*prometheus.Desc{
 			prometheus.NewDesc("belfry_oldest_ready_seconds",
 				"Age of the oldest message that is ready and not claimed; 0 when there is none.", nil, nil),
 			prometheus.NewDesc("belfry_late_groups",
-				"Consumer groups with a ready message older than the maxWaitTimeSeconds of its queue.", nil, nil),
+				"Late consumer groups: a ready message is older than problems.late_after, or half of maxWaitTimeSeconds of its queue.", nil, nil),
 		},
 		read: func(ctx context.Context) ([]float64, error) {
-			found, err := read(ctx)
+			found, err := read(ctx, lateAfter)
 			return []float64{found.Oldest.Seconds(), float64(found.Groups)}, err
 		},
 	}

@@ -21,10 +21,10 @@ func TestScrapesShareOneQueryASecond(t *testing.T) {
 		var reads int
 		var failure error
 		reg := prometheus.NewRegistry()
-		reg.MustRegister(lateness(func(context.Context) (catalog.Lateness, error) {
+		reg.MustRegister(lateness(func(context.Context, time.Duration) (catalog.Lateness, error) {
 			reads++
 			return catalog.Lateness{Groups: int64(reads)}, failure
-		}))
+		}, time.Minute))
 		scrape := func(families int) {
 			var scrapes sync.WaitGroup
 			for range 20 {

@@ -153,7 +153,7 @@ func portOf(addr net.Addr) int {
 // buildHub constructs the hub, which collects the events for watchers.
 func (b builder) buildHub() {
 	b.hub = live.New(live.Deps{
-		Instance: b.instance, Host: hostname(), Reader: live.NewDatabase(b.pool, audit.NewLog(b.pool, b.log)), Counts: b.counts, Send: b.sender.SendLive,
+		Instance: b.instance, Host: hostname(), Reader: live.NewDatabase(b.pool, audit.NewLog(b.pool, b.log)), LateAfter: b.cfg.Problems.LateAfter, Counts: b.counts, Send: b.sender.SendLive,
 		Listener: func() string {
 			state, _ := b.listener.State()
 			return string(state)
@@ -189,9 +189,11 @@ func DoctorConfig(cfg config.Config, sealer *seal.Sealer) doctor.Config {
 	if cfg.Dispatch.UsePriorityDispatch {
 		perInstance += int64(min(cfg.Dispatch.PollWorkers+1, maxUrgentConnections))
 	}
+	limits := doctor.DefaultLimits()
+	limits.LateAfter = cfg.Problems.LateAfter
 	return doctor.Config{
 		URL: cfg.Database.DirectURL(), PoolURL: cfg.Database.URL, PerInstance: perInstance, Sealer: sealer,
-		Retention: cfg.Retention.Completed, Version: Version(), Now: time.Now, Limits: doctor.DefaultLimits(),
+		Retention: cfg.Retention.Completed, Version: Version(), Now: time.Now, Limits: limits,
 	}
 }
 

@@ -13,7 +13,7 @@ func newTop() *cobra.Command {
 		Long: `Show the activity of the server on one screen: its instances, and the queues with their rates, waiting requests, lag and
 dead letters. Keys: q quits, s sorts, / filters, e explains, p pauses, r reads the counts of stored messages again.
 
-LAG is shown for queues with a group whose lag exceeds live.lag_threshold of the server. An exclamation mark at DEAD
+LAG is shown for queues with a late group (problems.late_after of the server). An exclamation mark at DEAD
 means that a group has at least live.dead_letters_threshold dead letters. The last line shows the age of PENDING and DEAD.`,
 		RunE: session.Run(func(s *session.Session, _ []string) error {
 			in, out := s.Cmd.InOrStdin(), s.Cmd.OutOrStdout()

@@ -23,6 +23,8 @@ type change struct {
 	prepare func(d *Dashboard, caller *source.Caller) (any, error)
 	// describe returns the text for an answer. If describe is nil, the text is done with the numbers of the answer.
 	describe func(answer any) (text string, failed bool)
+	// follow returns the next page for an answer. If follow is nil, it is back.
+	follow func(answer any) (back string)
 }
 
 func (f form) queue() string { return f.Get("queue") }
@@ -76,15 +78,7 @@ var actions = map[string]func(f form) (change, error){
 	"retry-rows":          retryRows,
 	"discard-row":         func(f form) (change, error) { return discardRows(f), nil },
 	"discard-rows":        func(f form) (change, error) { return discardRows(f), f.confirmed("delete") },
-	"purge": func(f form) (change, error) {
-		query := url.Values{"queue": {f.queue()}}
-		for name, field := range map[string]string{"consumerGroup": "group", "partition": "partition", "error": "error", "from": "from", "to": "to"} {
-			if f.Get(field) != "" {
-				query.Set(name, f.Get(field))
-			}
-		}
-		return change{method: http.MethodDelete, path: "/api/v1/dlq?" + query.Encode(), done: "The dead letters are deleted."}, f.confirmed(f.queue())
-	},
+	"purge":               purge,
 }
 
 // confirmed returns an error if the person has not typed the name.
@@ -119,8 +113,9 @@ func seek(f form) (change, error) {
 	switch f.Get("to") {
 	case "beginning":
 		c.body = map[string]any{"toBeginning": true}
-	case "end":
-		c.body = map[string]any{"toEnd": true}
+	case "end": // what came after the count is not skipped
+		c.body = map[string]any{"timestamp": f.Get("at")}
+		return c, f.confirmed(f.queue())
 	default:
 		c.body = map[string]any{"timestamp": f.Get("at")}
 	}
@@ -146,6 +141,11 @@ func redrive(f form) (change, error) {
 		}
 		body["rate"] = rate
 	}
+	if f.Get("as-of") == "" {
+		body["dryRun"] = true
+		return c.counting(f, "redrive"), nil
+	}
+	body["asOf"], c.back = f.Get("as-of"), f.letters().link()
 	return c, nil
 }
 
@@ -169,6 +169,9 @@ func (d *Dashboard) take(caller *source.Caller, f form) (text, back string, err 
 	var answer any
 	if err == nil {
 		err = d.client.Do(caller, wanted.method, wanted.path, wanted.body, &answer)
+	}
+	if err == nil && wanted.follow != nil {
+		wanted.back = wanted.follow(answer)
 	}
 	switch {
 	case err != nil:

@@ -67,7 +67,11 @@ func (d *Dashboard) redriveStream(w http.ResponseWriter, r *http.Request) {
 		http.Error(w, errorText(err), http.StatusBadRequest)
 		return
 	}
-	wanted, err := redrive(form{lines(r.PostForm)})
+	f := form{lines(r.PostForm)}
+	wanted, err := redrive(f)
+	if err == nil && f.Get("as-of") == "" {
+		err = errNotCounted
+	}
 	if err == nil {
 		err = d.client.Stream(caller, w, wanted.path+"/stream", wanted.body)
 	}

@@ -95,12 +95,15 @@ func TestTheProgressOfARedriveIsPassedOn(t *testing.T) {
 		w.Header().Set("Content-Type", "text/event-stream")
 		_, _ = io.WriteString(w, "event: closing\ndata: {}\n\n")
 	}))
-	const sent = "action=redrive&queue=q&group=g&partition=p&error=no&rate=5"
+	const sent = "action=redrive&queue=q&group=g&partition=p&error=no&rate=5&as-of=x"
 	w := s.send(t, http.MethodPost, "/ui/redrive", sent)
 	require.Equal(t, "event: closing\ndata: {}\n\n", w.Body.String())
 	require.Equal(t, "text/event-stream", w.Header().Get("Content-Type"))
 	require.Equal(t, "/api/v1/dlq/redrive/stream", path)
-	require.JSONEq(t, `{"queue":"q","consumerGroup":"g","partition":"p","error":"no","rate":5}`, body)
+	require.JSONEq(t, `{"queue":"q","consumerGroup":"g","partition":"p","error":"no","rate":5,"asOf":"x"}`, body)
+	uncounted := s.send(t, http.MethodPost, "/ui/redrive", "action=redrive&queue=q&group=g")
+	require.Equal(t, http.StatusBadRequest, uncounted.Code)
+	require.Contains(t, uncounted.Body.String(), "count the dead letters first")
 	require.Equal(t, http.StatusBadRequest, s.send(t, http.MethodPost, "/ui/redrive", "action=redrive&queue=q&group=g&rate=x").Code)
 
 	foreign := func(r *http.Request) { r.Header.Set("Origin", "https://evil.example") }
@@ -155,7 +158,7 @@ func TestDeadLettersAreFilteredByTime(t *testing.T) {
 	} {
 		require.Contains(t, page, part)
 	}
-	sent := url.Values{"queue": {"q"}, "group": {"g"}, "from": {from}, "to": {to}, "confirm": {"q"}}
+	sent := url.Values{"queue": {"q"}, "group": {"g"}, "from": {from}, "to": {to}, "confirm": {"q"}, "as-of": {"x"}}
 	s.send(t, http.MethodGet, "/ui/export?q=q&from="+from+"&to="+to, "")
 	sent.Set("action", "purge")
 	s.send(t, http.MethodPost, "/ui/do", sent.Encode())
@@ -165,9 +168,9 @@ func TestDeadLettersAreFilteredByTime(t *testing.T) {
 	}
 	sent.Set("action", "redrive")
 	s.send(t, http.MethodPost, "/ui/do", sent.Encode())
-	require.JSONEq(t, `{"queue":"q","consumerGroup":"g","from":"`+from+`","to":"`+to+`"}`, bodies[len(bodies)-1])
+	require.JSONEq(t, `{"queue":"q","consumerGroup":"g","from":"`+from+`","to":"`+to+`","asOf":"x"}`, bodies[len(bodies)-1])
 	s.send(t, http.MethodPost, "/ui/redrive", sent.Encode())
-	require.JSONEq(t, `{"queue":"q","consumerGroup":"g","from":"`+from+`","to":"`+to+`"}`, bodies[len(bodies)-1])
+	require.JSONEq(t, `{"queue":"q","consumerGroup":"g","from":"`+from+`","to":"`+to+`","asOf":"x"}`, bodies[len(bodies)-1])
 	before := len(asked)
 	for query, wrong := range map[string]string{
 		"from=soon": "The instant &#34;soon&#34; cannot be read", "from=" + to + "&to=" + from: "The end is before the beginning",

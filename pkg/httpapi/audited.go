@@ -25,7 +25,15 @@ func (s *Server) auditedStream(action string, serve func(*wire.Params) error) ec
 	}
 }
 
-// confirmed returns the handler of a route that changes state without a row of the audit. It calls Deps.Confirm before the answer.
+// stream returns the handler of a route that only reads. serve writes the answer.
+func stream(serve func(*wire.Params) error) echo.HandlerFunc {
+	return func(c echo.Context) error {
+		wire.IgnoreReads(c)
+		return serve(&wire.Params{Context: c, Status: http.StatusOK})
+	}
+}
+
+// confirmed returns the handler of another route that changes state: see Deps.Confirm.
 func (s *Server) confirmed(answer func(*wire.Params) (any, error)) echo.HandlerFunc {
 	return wire.Change(func(p *wire.Params) (any, error) {
 		value, err := answer(p)

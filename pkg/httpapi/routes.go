@@ -93,6 +93,8 @@ func (s *Server) operateRoutes() []Route {
 		{post, "/api/v1/messages/:partitionId/:transactionId/dlq", Write | Granted, change(audit.DeadLetterMessage, serves.DeadLetterMessage)},
 		{post, "/api/v1/messages/:partitionId/:transactionId/retry", Write | Granted, change(audit.RetryMessage, serves.RetryMessage)},
 		{remove, "/api/v1/dlq", Administer | Granted, change(audit.PurgeDeadLetters, serves.PurgeDeadLetters)},
+		{post, "/api/v1/dlq/purge", Administer | Granted, s.auditedStream(audit.PurgeDeadLetters, serves.PurgeToFile)},
+		{get, "/api/v1/dlq/count", Read | Granted, stream(serves.CountDeadLetters)},
 		{post, "/api/v1/dlq/redrive", Write | Granted, change(audit.RedriveDeadLetters, serves.Redrive)},
 		{post, "/api/v1/dlq/redrive/stream", Write | Granted, s.auditedStream(audit.RedriveDeadLetters, serves.StreamRedrive)},
 		{post, "/api/v1/inbox/rejected/retry", Write | Granted, change(audit.RetryInbox, serves.RetryInbox)},

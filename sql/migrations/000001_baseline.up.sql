@@ -3714,6 +3714,19 @@ BEGIN
     RETURN QUERY SELECT NULL::bigint, NULL::uuid, NULL::float8;
 END $$;
 
+-- From sql/functions/redrive/existed.sql.
+
+-- Reports whether a dead letter existed at a count. p_xmin is the transaction that inserted it, p_failed_at its failure. p_counted
+-- is the snapshot of the count, and p_counted_at its instant. A dead letter is never updated, so its xmin says when it came.
+--
+-- An xmin has 32 bits. The function takes the transaction that is nearest to the snapshot. That is wrong for a row that is more
+-- than 2^31 transactions old. So a dead letter that failed a day before the count always existed.
+CREATE FUNCTION belfry.existed(p_xmin xid, p_failed_at timestamptz, p_counted pg_snapshot, p_counted_at timestamptz) RETURNS boolean LANGUAGE sql STABLE AS $$
+    SELECT p_failed_at < p_counted_at - interval '1 day' OR p_xmin::text::bigint < 3
+        OR pg_visible_in_snapshot(greatest(3, pg_snapshot_xmax(p_counted)::text::bigint - 2147483648
+               + (p_xmin::text::bigint - pg_snapshot_xmax(p_counted)::text::bigint % 4294967296 + 6442450944) % 4294967296)::text::xid8, p_counted)
+$$;
+
 -- From sql/functions/redrive/redrive_dead_letters.sql.
 
 -- Puts the dead letters with the ids p_letters back for their groups. A dead letter without a cursor
@@ -3816,6 +3829,15 @@ BEGIN
         RETURN QUERY SELECT g.text FROM belfry.role_grants(v_kind, ('belfry_' || v_kind)::name) AS g(text);
     END LOOP;
 END $$;
+
+-- From sql/functions/stats/late_after.sql.
+
+-- Returns from which age in seconds on an unfinished message makes its group late: half of the maxWaitTimeSeconds of the
+-- queue, p_max_wait_time, or p_default if the queue has none. NULL: the group is never late. A sweep deletes the message
+-- at the age of maxWaitTimeSeconds, so half of it leaves time to react.
+CREATE FUNCTION belfry.late_after(p_max_wait_time bigint, p_default float8) RETURNS float8 LANGUAGE sql IMMUTABLE PARALLEL SAFE AS $$
+    SELECT CASE WHEN p_max_wait_time > 0 THEN p_max_wait_time / 2.0::float8 WHEN p_default > 0 THEN p_default END
+$$;
 
 -- From sql/functions/stats/partition_counts.sql.
 
@@ -4411,4 +4433,4 @@ BEGIN
         END LOOP;
     END LOOP;
 END $$;
-COMMENT ON FUNCTION belfry.baseline() IS 'ffbb2a76d129872391847e53cdedf67d14491621c480b93e48ee0d901883e553';
+COMMENT ON FUNCTION belfry.baseline() IS 'bb8739023ad997f80175c8748ccb9aec26f664945b04e5e46ee60aaba1d755d9';

@@ -91,6 +91,16 @@ func (f deadLettersFake) Purge(_ context.Context, filter deadletter.Filter, dryR
 	return deadletter.Result{Matched: 10, Taken: 7, Remaining: 3}, nil
 }
 
+func (f deadLettersFake) PurgeTo(_ context.Context, filter deadletter.Filter, write func([]deadletter.Letter) error) (deadletter.Result, error) {
+	f.filtered(filter)
+	return deadletter.Result{}, write([]deadletter.Letter{{Queue: *filter.Queue}})
+}
+
+func (f deadLettersFake) Count(_ context.Context, filter deadletter.Filter, report func(n int64) error) (deadletter.AsOf, error) {
+	f.filtered(filter)
+	return deadletter.AsOf{N: 3}, report(2)
+}
+
 func (f deadLettersFake) named(transactionID string) error {
 	f.Calls++
 	f.Texts = append(f.Texts, transactionID)

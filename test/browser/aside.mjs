@@ -72,6 +72,7 @@ export async function pressDead(browser, open, patience) {
   assert.ok(lines.every((one) => one.errorMessage === 'no "paper" & <ink>' && one.partition === "customer-dead"));
 
   await unfold("Redrive"); // start a redrive with progress, then stop it
+  await page.getByText("Counted: 20 dead letters").waitFor(); // the button works only after the count
   await page.getByLabel("At most, per second").fill("2");
   await press(/^Redrive 20/);
   await done(/[24] delivered again, 1[86] remain, about \d+ s at this rate/);
@@ -83,7 +84,7 @@ export async function pressDead(browser, open, patience) {
   await page.waitForTimeout(1500);
   assert.equal(await count(named), left, "the redrive must not continue after Stop");
   await page.getByLabel("At most, per second").fill(""); // redrive the remaining ones
-  await press(/^Redrive/);
+  await press(`Redrive ${left} dead letter`); // the button shows the number
   await done(`${left} delivered again.`);
   assert.equal(await count(named), 0);
   assert.equal(await count(dead), before - 20, "only the matching dead letters must be redriven");
@@ -97,8 +98,23 @@ export async function pressDead(browser, open, patience) {
   await done("Nothing was changed");
   assert.equal(await count(dead), before - 20);
   await page.getByLabel("Type the name").fill("shop.dead");
+  const say = await page.getByRole("button", { name: /^Purge [0-9]+ dead/ }).textContent();
+  const number = Number(/\d+/.exec(say)[0]), stored = await count(dead);
+  await open.push("shop.dead", "customer-dead", [{ late: true }]);
+  const [message] = await open.pop("shop.dead", "billing");
+  await open.ack(message, "billing", "failed", "no power"); // a dead letter after the count
+  assert.equal(await count(dead), stored + 1);
   await press(/^Purge/);
   await done("deleted");
+  assert.equal(await count(dead), stored + 1 - number, "the number in the dialog is what was removed");
+
+  await visit("dead?q=shop.dead&g=billing&e=no%20power"); // a purge that first downloads
+  await unfold("Purge");
+  await page.getByLabel("Type the name").fill("shop.dead");
+  const saving = page.waitForEvent("download");
+  await press("Download and purge 1 dead letter");
+  const saved = (await readFile(await (await saving).path(), "utf8")).trimEnd().split("\n").map((line) => JSON.parse(line));
+  assert.deepEqual(saved.map((one) => one.errorMessage), ["no power"]);
   assert.equal(await count(dead), before - 60);
   assert.deepEqual(complaints, []);
   await page.close();
@@ -112,7 +128,10 @@ export async function pressDead(browser, open, patience) {
   const plain = await context.newPage();
   await plain.goto(`${open.url}/ui/dead?q=shop.dead&g=billing`);
   await plain.locator("summary", { hasText: "Redrive" }).click();
-  await plain.getByRole("button", { name: /^Redrive/ }).click();
+  await plain.getByRole("button", { name: /^Redrive/ }).click(); // counts
+  await plain.getByRole("status").filter({ hasText: "Counted: 20 dead letters" }).waitFor();
+  await plain.locator("summary", { hasText: "Redrive" }).click();
+  await plain.getByRole("button", { name: "Redrive what was counted" }).click();
   await plain.getByRole("status").filter({ hasText: "delivered again" }).waitFor();
   assert.equal(await count(dead), 0);
   await context.close();

@@ -280,6 +280,7 @@ const tests = {
     assert.ok(lag > 0);
     await press("Show the effect");
     await page.getByRole("listitem").filter({ hasText: `${lag} messages that the group has not consumed will not be delivered` }).waitFor();
+    const named = page.locator("#seek-preview input[name=confirm]"); await named.fill(await named.getAttribute("placeholder"));
     await press("Move the group");
     await done("moved");
     assert.equal(await left("customer-03"), 0);
@@ -289,6 +290,7 @@ const tests = {
     await page.getByLabel("at the end").check();
     await press("Show the effect");
     await page.getByRole("listitem").filter({ hasText: `${others} messages that the group has not consumed will not be delivered` }).waitFor();
+    await page.locator("#seek-preview input[name=confirm]").fill(await page.locator("#seek-preview input[name=confirm]").getAttribute("placeholder"));
     await press("Move the group");
     await done("moved");
     assert.equal((await group()).totalLag, 0);

@@ -9,6 +9,7 @@ import (
 	"net/url"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 	"go.uber.org/zap"
@@ -140,8 +141,8 @@ func onLargeTables(t *testing.T, edit func(cfg *httpapi.Config)) *httpapi.Server
 		log, all, groups := zap.NewNop(), stats.New(pool), stats.NewGroups(pool)
 		deps.DeadLetters, deps.Traces = deadletter.New(pool, nil, &events.Bus{}, log), trace.New(pool, nil, "")
 		deps.Resources, deps.Queues, deps.Live, deps.GroupReader, deps.Progress = all, all, all, groups, groups
-		deps.Totals = totals.New(pool)
-		deps.Problems, deps.Explainer, deps.Streams, deps.Audit = problem.New(pool), explain.New(pool, 0), streams.New(pool), audit.NewLog(pool, log)
+		deps.Totals = totals.New(pool, problem.DefaultConfig().LateAfter)
+		deps.Problems, deps.Explainer, deps.Streams, deps.Audit = problem.New(pool, problem.DefaultConfig()), explain.New(pool, 0), streams.New(pool), audit.NewLog(pool, log)
 		deps.Owners = struct {
 			*catalog.Owners
 			*store.Store

@@ -72,7 +72,7 @@ func withoutTimers(cfg *config.Config) {
 	proven(cfg)
 	cfg.Listen.CanaryInterval, cfg.Listen.PeerTimeout = time.Hour, 3*time.Hour
 	cfg.Sweep.RetentionInterval, cfg.Sweep.EvictionInterval = time.Hour, time.Hour
-	cfg.History.Enabled, cfg.Live.LagThreshold = false, time.Hour
+	cfg.History.Enabled, cfg.Problems.LateAfter = false, time.Hour
 }
 
 // dashboardPages are one page of each kind.

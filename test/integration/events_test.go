@@ -164,7 +164,7 @@ func watchEvents() call { return get("/api/v1/events") }
 func TestEventsOfBothInstancesArrive(t *testing.T) {
 	t.Parallel()
 	quick := func(cfg *config.Config) {
-		cfg.Live.LagThreshold, cfg.Live.ReadInterval = time.Second, time.Second
+		cfg.Problems.LateAfter, cfg.Live.ReadInterval = time.Second, time.Second
 	}
 	here := start(t, proven, quick)
 	there := startOn(t, here.dsn, proven, quick)
@@ -179,12 +179,12 @@ func TestEventsOfBothInstancesArrive(t *testing.T) {
 		watching.until("queue.created", of)
 		require.Equal(t, http.StatusNoContent, c.pop(name, "").Status) // registers the group
 		watching.until("group.created", of)
-		c.pushIDs(name, "p", "1", "2")
-		watching.untilEach(event("rates", of+`,"pushed":`), event("lag", of, `"beyond":true`))
 		c.send1(post("/api/v1/resources/queues/"+name+"/pause", ""))
 		watching.untilEach(event("queue.paused", of), event("audit", `"delivery.pause"`, of))
 		c.exec(`SELECT belfry.resume($1)`, name)
 		watching.until("queue.resumed", of)
+		c.pushIDs(name, "p", "1", "2")
+		watching.untilEach(event("rates", of+`,"pushed":`), event("lag", of, `"beyond":true`))
 		got := c.pop(name, "batch=2&subscriptionMode=all").ok(http.StatusOK)
 		c.ack(got.ack("completed", 0)[0]).ok(http.StatusOK)
 		c.ack(got.ack("dlq", 1)[0]).ok(http.StatusOK)

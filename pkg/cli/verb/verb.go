@@ -9,6 +9,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"maps"
 	"strconv"
 	"strings"
 	"time"
@@ -224,9 +225,25 @@ func (v *Verb) send(in *Input, request client.Request) (answer []byte, err error
 		if in.DryRun || number(members["remaining"]) == 0 || did == 0 {
 			return json.Marshal(members)
 		}
+		if at, _ := members["asOf"].(string); at != "" {
+			request = boundedTo(request, at) // further requests take what the first one counted
+		}
 		done := sums[v.Repeat[0]]
 		shown.Show(done, float64(done)/float64(done+number(members["remaining"])), time.Now())
 	}
+}
+
+// boundedTo returns a request that takes only the dead letters of an earlier count.
+func boundedTo(r client.Request, asOf string) client.Request {
+	if body, ok := r.Body.(map[string]any); ok {
+		body = maps.Clone(body)
+		body["asOf"], r.Body = asOf, body
+		return r
+	}
+	query := maps.Clone(r.Query)
+	query.Set("asOf", asOf)
+	r.Query = query
+	return r
 }
 
 // decode returns the members of an answer. Numbers are of type json.Number.

@@ -59,7 +59,7 @@ type LateGroup struct {
 	Beyond bool   `json:"beyond"`
 	// Seconds is the age of the oldest message that the group has not finished. It is 0 if there is no such message.
 	Seconds float64 `json:"seconds"`
-	// ThresholdSeconds is the setting live.lag_threshold.
+	// ThresholdSeconds is the age from which the group is late.
 	ThresholdSeconds float64 `json:"thresholdSeconds"`
 }
 

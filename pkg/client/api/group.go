@@ -66,6 +66,7 @@ type GroupFigures struct {
 	Partitions            int64      `json:"partitions"`    // Partitions in which the group has a cursor.
 	Lag                   int64      `json:"lag"`           // Unfinished messages, including redriven messages.
 	OldestSeconds         int64      `json:"oldestSeconds"` // The age of the oldest unfinished message.
+	Late                  bool       `json:"late"`          // A message that is due or leased is older than `problems.late_after`, or than half of `maxWaitTimeSeconds` of the queue. False while paused.
 	PartitionsWithLag     int64      `json:"partitionsWithLag"`
 	Due                   int64      `json:"due"`            // Partitions from which a pop returns a message now.
 	Leased                int64      `json:"leased"`         // Partitions with a live lease.
@@ -176,6 +177,8 @@ type SeekPreview struct {
 	LeasesEnded          int64 `json:"leasesEnded"`          // Live leases that end.
 	PartitionsExamined   int64 `json:"partitionsExamined"`   // Partitions in which the group has a cursor.
 	CountsAreLowerBounds bool  `json:"countsAreLowerBounds"` // The server did not examine all messages.
+	// The instant at which the count began. A seek to this `timestamp` instead of the end skips no later message.
+	CountedAt time.Time `json:"countedAt"`
 }
 
 // PartitionHeat is a partition with its unfinished messages.

@@ -54,6 +54,7 @@ type CountedQueue struct {
 	DeadLetters   int64        `json:"deadLetters"`   // The dead letters of all groups. A message can be a dead letter of several groups.
 	Failing       int64        `json:"failing"`       // Partitions whose first unfinished message has failed, once for each group.
 	OldestSeconds *int64       `json:"oldestSeconds"` // The age of the oldest message that a group has not finished. null if there is none.
+	Late          bool         `json:"late"`          // A group of the queue is late: see `late` of a group.
 }
 
 // Totals is the answer to GET /api/v1/totals: sums over all queues that the caller may see.
@@ -96,8 +97,8 @@ type TagCursor struct {
 type Problem struct {
 	// `held_snapshot`: a transaction has been open for 5 minutes and holds a snapshot, a transaction id or locks. Only the first
 	// page has this kind, and only tokens without grants see it. `stuck_head`: the first message of a partition was delivered 3
-	// times, or waits at least a minute for a retry. `lag`: the oldest first message of a group is at least a minute old, and is
-	// due or leased. `dead_letters`: the group has dead letters. `paused_queue`, `paused_group` and `paused_partition`: the queue,
+	// times, or waits at least a minute for a retry. `lag`: the group is late. Its first message is due or leased, and is older
+	// than `problems.late_after`, or than half of `maxWaitTimeSeconds` of the queue. `dead_letters`: the group has dead letters. `paused_queue`, `paused_group` and `paused_partition`: the queue,
 	// group or partition is paused.
 	Kind          string  `json:"kind"`
 	Urgent        bool    `json:"urgent"` // The age is at least an hour.

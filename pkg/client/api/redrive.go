@@ -16,6 +16,7 @@ type Redrive struct {
 	Rate          int64     `json:"rate,omitzero"`    // The maximum number of messages per second. Absent means no limit.
 	ToQueue       Name      `json:"toQueue,omitzero"` // Move the messages to this queue, which must exist.
 	DryRun        bool      `json:"dryRun,omitzero"`  // Only count the dead letters.
+	AsOf          string    `json:"asOf,omitzero"`    // The `asOf` of a count of these dead letters. Later ones are left out.
 }
 
 // Redriven is the answer of a redrive.
@@ -26,6 +27,8 @@ type Redriven struct {
 	DryRun  bool `json:"dryRun"`
 	RedriveCounts
 	ToQueue Name `json:"toQueue,omitzero"` // Only if the request has it.
+	// What bounds a later request to the counted dead letters, as its `asOf`.
+	AsOf string `json:"asOf,omitzero"`
 }
 
 // RedriveCounts counts the dead letters of a redrive. It is also the data of the event `progress` when a redrive is streamed.
@@ -38,7 +41,20 @@ type RedriveCounts struct {
 	Remaining int64 `json:"remaining"` // Dead letters for the next request.
 }
 
-// RedriveEnd is the data of the event `closing` when a redrive is streamed.
+// Counting is the event progress of a count of dead letters.
+type Counting struct {
+	Matched int64 `json:"matched"` // How many are counted so far.
+}
+
+// Counted is the event closing of a count of dead letters.
+type Counted struct {
+	Matched int64  `json:"matched"`        // How many there were when the count began.
+	AsOf    string `json:"asOf,omitzero"`  // What bounds a purge or a redrive to them. Only if the reason is `done`.
+	Error   string `json:"error,omitzero"` // Only if the reason is `error`.
+	Reason  string `json:"reason"`         // `done`, `timeout`, `unauthorized`, `shutdown` or `error`.
+}
+
+// RedriveEnd is the event closing of a redrive as a stream.
 type RedriveEnd struct {
 	RedriveCounts
 	Error  string `json:"error,omitzero"` // Only if the reason is `error`.
@@ -53,4 +69,6 @@ type Purged struct {
 	Matched   int64 `json:"matched"`
 	Purged    int64 `json:"purged"`
 	Remaining int64 `json:"remaining"` // Dead letters for the next request.
+	// What bounds a later request to the counted dead letters, as its `asOf`.
+	AsOf string `json:"asOf,omitzero"`
 }

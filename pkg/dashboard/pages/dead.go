@@ -35,6 +35,8 @@ type deadData struct {
 	// Next is the next page of the list. Further is the page that examines older dead letters. Back is the first page.
 	Next, Further, Back template.URL
 	Export              template.URL
+	// AsOf bounds the actions to an earlier count. It is empty before a count.
+	AsOf string
 }
 
 // Total describes the number of matching dead letters.
@@ -48,6 +50,9 @@ func (d *deadData) Total() string {
 	}
 	return text
 }
+
+// CountLink returns the URL that counts the dead letters of the filter.
+func (d *deadData) CountLink() template.URL { return d.link("count") }
 
 // Filtered reports whether there is a filter.
 func (d *deadData) Filtered() bool { return d.deadFilter != deadFilter{} }
@@ -125,7 +130,7 @@ func deadLetters(r *page.Request) (*page.Content, error) {
 	if q.Has("after") {
 		d.Back = d.link("dead")
 	}
-	d.Export = d.link("export")
+	d.Export, d.AsOf = d.link("export"), q.Get("as-of")
 	return &page.Content{Title: "Dead letters", Data: d, Commands: deadCommands(r, d, filters)}, nil
 }
 

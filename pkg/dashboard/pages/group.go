@@ -178,6 +178,14 @@ func (s *seekData) Count(n int64, one, many string) string {
 	return page.Plural(n, one, many)
 }
 
+// Moment is the instant that the form sends. At the end, it is when the count began, so that a later message is not skipped.
+func (s *seekData) Moment() string {
+	if s.To == "end" {
+		return s.CountedAt.UTC().Format(time.RFC3339Nano)
+	}
+	return s.At
+}
+
 // previewSeek counts what a seek of the group would deliver again or skip.
 func previewSeek(r *page.Request, path, to string) (*seekData, error) {
 	seek := &seekData{To: to, At: r.Query.Get("at"), Partition: r.Query.Get("in")}

@@ -47,6 +47,3 @@ func groups(r *page.Request) (*page.Content, error) {
 		r.Get("List the places that are behind", "/api/v1/consumer-groups/lagging", "group", "lagging"),
 	}}, nil
 }
-
-// Late reports whether a group is behind.
-func (*groupsData) Late(g *api.GroupFigures) bool { return g.OldestSeconds >= lateAfter }

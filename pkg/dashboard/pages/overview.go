@@ -17,8 +17,8 @@ import (
 const (
 	// shownProblems is how many problems the overview lists. With show=more it lists moreProblems.
 	shownProblems, moreProblems = 25, 100
-	// An unconsumed message that is at least lateAfter seconds old is a problem.
-	lateAfter = 60
+	// A row that waits longer than inboxWait for the sequencer is a problem.
+	inboxWait = time.Minute
 	// busiest is how many queues the overview lists, those with the most deliveries first.
 	busiest = 8
 )

@@ -59,7 +59,6 @@ type queueRow struct {
 	Line template.HTML
 	// Fill is the length of the gauge from 0 to 10: the pending messages relative to the largest number on the page.
 	Fill int
-	Late bool
 }
 
 func queues(r *page.Request) (*page.Content, error) {
@@ -110,7 +109,7 @@ func shownColumns(chosen []string) map[string]bool {
 func (d *queuesData) list(r *page.Request, found *api.QueuePage) {
 	most := int64(1)
 	for _, q := range found.Queues {
-		d.Rows = append(d.Rows, queueRow{CountedQueue: q, Late: page.Optional(q.OldestSeconds) >= lateAfter})
+		d.Rows = append(d.Rows, queueRow{CountedQueue: q})
 		most = max(most, q.Messages.Pending)
 	}
 	for i := range d.Rows {

@@ -98,6 +98,16 @@ func (c *Client) Stream(caller *Caller, w http.ResponseWriter, path string, body
 	return err
 }
 
+// Watch streams the answer to GET path to w. It returns when the answer ends, or when the caller disconnects. An error means that
+// it has written nothing to w.
+func (c *Client) Watch(caller *Caller, w http.ResponseWriter, path string) error {
+	r, err := newRequest(caller.Request.Context(), caller, call{http.MethodGet, path, nil})
+	if err == nil {
+		c.api.ServeHTTP(w, r)
+	}
+	return err
+}
+
 // Load decodes the answer to GET path into out. It does not use or keep shared answers. Errors: ErrTooLarge, *Error, and
 // the error of ctx.
 func (c *Client) Load(ctx context.Context, caller *Caller, path string, out any) error {

@@ -99,18 +99,17 @@ type Lateness struct {
 	// Oldest is the age of the oldest ready message, or 0 if no message is ready. The query reads,
 	// for each group, only the partition that has been ready the longest.
 	Oldest time.Duration
-	// Groups is the number of groups with a ready message that is older than maxWaitTimeSeconds of
-	// its queue.
+	// Groups is the number of late groups, as belfry.late_after says.
 	Groups int64
 }
 
-// Lateness runs one query that costs O(groups). It fails when ctx ends, and after one second.
+// Lateness uses lateAfter for queues without maxWaitTimeSeconds. It runs one query that costs O(groups). It returns when ctx ends or after one second.
 // Errors: CodeUnavailable.
-func (c *Catalog) Lateness(ctx context.Context) (Lateness, error) {
+func (c *Catalog) Lateness(ctx context.Context, lateAfter time.Duration) (Lateness, error) {
 	ctx, cancel := context.WithTimeout(ctx, latenessTimeout)
 	defer cancel()
 	var late Lateness
-	err := c.pool.QueryRow(ctx, sqlLateness).Scan((*postgres.Seconds)(&late.Oldest), &late.Groups)
+	err := c.pool.QueryRow(ctx, sqlLateness, lateAfter.Seconds()).Scan((*postgres.Seconds)(&late.Oldest), &late.Groups)
 	return late, postgres.Wrapf(err, "reading the age of ready messages")
 }
 

@@ -210,27 +210,38 @@ func TestChangesAtOnceLoseNothing(t *testing.T) {
 
 func TestLateness(t *testing.T) {
 	r := newFixture(t)
-	late, err := r.Lateness(enginetest.Context(t))
+	late, err := r.Lateness(enginetest.Context(t), 3*time.Hour)
 	require.NoError(t, err)
 	require.Zero(t, late.Oldest, "nothing is ready")
 
-	strict := r.queueKey(r.configure("strict", func(o *queue.Options) { o.MaxWaitTimeSeconds = 60 }))
+	strict := r.queueKey(r.configure("strict", func(o *queue.Options) { o.MaxWaitTimeSeconds = 120 }))
 	r.fill(strict, size{partitions: 2, messages: 2, groups: 2})
 	r.fill(r.queueKey(r.configure("easy")), size{partitions: 2, messages: 2, groups: 2})
 	r.exec("UPDATE belfry.message SET created_at = clock_timestamp() - interval '50 s'")
-	late, err = r.Lateness(enginetest.Context(t))
+	late, err = r.Lateness(enginetest.Context(t), 3*time.Hour)
 	require.NoError(t, err)
 	require.InDelta(t, 50, late.Oldest.Seconds(), enginetest.Patience.Seconds())
 	require.Zero(t, late.Groups, "nothing is older than its target")
 
+	r.exec("UPDATE belfry.message SET created_at = clock_timestamp() - interval '70 s'")
+	late, err = r.Lateness(enginetest.Context(t), 3*time.Hour)
+	require.NoError(t, err)
+	require.EqualValues(t, 2, late.Groups, "half of maxWaitTimeSeconds has passed")
+
 	r.exec("UPDATE belfry.message SET created_at = clock_timestamp() - interval '2 h'")
-	late, err = r.Lateness(enginetest.Context(t))
+	late, err = r.Lateness(enginetest.Context(t), 3*time.Hour)
 	require.NoError(t, err)
 	require.Greater(t, late.Oldest, 2*time.Hour-time.Minute)
 	require.EqualValues(t, 2, late.Groups, "both groups of the queue with a target")
+	late, err = r.Lateness(enginetest.Context(t), time.Hour)
+	require.NoError(t, err)
+	require.EqualValues(t, 4, late.Groups, "the default is passed too")
+	late, err = r.Lateness(enginetest.Context(t), 0)
+	require.NoError(t, err)
+	require.EqualValues(t, 2, late.Groups, "without a default, the other queue is never late")
 
 	r.exec("UPDATE belfry.cursor SET ready_at = clock_timestamp() + interval '1 h'")
-	late, err = r.Lateness(enginetest.Context(t))
+	late, err = r.Lateness(enginetest.Context(t), 3*time.Hour)
 	require.NoError(t, err)
 	require.Zero(t, late.Oldest, "a leased message does not wait")
 }

@@ -41,12 +41,14 @@ type Letters struct {
 	log      *zap.Logger
 	pageSize int64
 	budget   time.Duration
+	// countSize is countPage, except in tests.
+	countSize int64
 }
 
 // New returns Letters on pool. sealer opens the payloads of queues with encryptionEnabled. If sealer
 // is nil, such dead letters have a PayloadError.
 func New(pool *postgres.Pool, sealer *seal.Sealer, bus *events.Bus, log *zap.Logger) *Letters {
-	return &Letters{pool: pool, sealer: sealer, events: bus, log: log, pageSize: defaultPageSize, budget: defaultBudget}
+	return &Letters{pool: pool, sealer: sealer, events: bus, log: log, pageSize: defaultPageSize, budget: defaultBudget, countSize: countPage}
 }
 
 // Filter selects dead letters. A field that is nil or zero selects all.
@@ -58,8 +60,10 @@ type Filter struct {
 	Shape *string
 	// From and To bound the instant of failure, both inclusive.
 	From, To time.Time
-	// Allowed holds patterns of queue names (belfry.matches), for List and Summary. Nil selects
-	// all.
+	// AsOf selects the dead letters of an earlier count, for Redrive, RedriveAll, Move, Purge and PurgeTo. If it is zero, they
+	// count the dead letters first.
+	AsOf AsOf
+	// Allowed holds patterns of queue names (belfry.matches), for List and Summary. Nil selects all.
 	Allowed []string
 }
 
@@ -116,7 +120,7 @@ type Page struct {
 func (l *Letters) List(ctx context.Context, f Filter, after ListKey, limit, offset int64) (page Page, err error) {
 	ctx, cancel := l.pool.Bounded(ctx)
 	defer cancel()
-	if page.Total, _, err = l.count(ctx, &f); err != nil {
+	if page.Total, err = l.total(ctx, &f); err != nil {
 		return Page{}, postgres.Wrap(err)
 	}
 	page.Letters, page.Cut, err = postgres.ReadPage(ctx, limit, func(n int64, last *Letter) pgx.Rows {
@@ -155,12 +159,12 @@ func (l *Letters) decrypt(payload []byte, encrypted bool, message seal.Message) 
 	return opened, ""
 }
 
-// count returns the number of dead letters that a filter selects, and the clock of the database.
-func (l *Letters) count(ctx context.Context, f *Filter) (n int64, now time.Time, err error) {
-	if err := l.pool.QueryRow(ctx, sqlCount, append(f.args(ctx, l.pool), postgres.LikePatterns(f.Allowed))...).Scan(&n, &now); err != nil {
-		return 0, now, fmt.Errorf("counting dead letters: %w", err)
+// total returns the number of dead letters that a filter selects.
+func (l *Letters) total(ctx context.Context, f *Filter) (n int64, err error) {
+	if err := l.pool.QueryRow(ctx, sqlCount, append(f.args(ctx, l.pool), postgres.LikePatterns(f.Allowed))...).Scan(&n); err != nil {
+		return 0, fmt.Errorf("counting dead letters: %w", err)
 	}
-	return n, now, nil
+	return n, nil
 }
 
 // appendReady adds a partition that becomes ready for a group after the time in. If in is nil, it

@@ -77,12 +77,12 @@ func TestRedriveIsBounded(t *testing.T) {
 	r.Bound(2, 0)
 	done, err := r.Redrive(t.Context(), named("q", "g"), 0, false)
 	require.NoError(t, err)
-	require.Equal(t, deadletter.Result{Matched: 5, Taken: 2, Remaining: 3}, done, "one page is taken, and three dead letters remain")
+	require.Equal(t, deadletter.Result{Matched: 5, Taken: 2, Remaining: 3}, counts(done), "one page is taken, and three dead letters remain")
 	require.Len(t, r.published, 2, "a ready event is published for each cursor")
 	r.Bound(2, time.Minute)
 	done, err = r.Redrive(t.Context(), named("q", "g"), 0, false)
 	require.NoError(t, err)
-	require.Equal(t, deadletter.Result{Matched: 3, Taken: 3}, done)
+	require.Equal(t, deadletter.Result{Matched: 3, Taken: 3}, counts(done))
 	require.Len(t, r.published, 5)
 
 	gone, cancel := context.WithCancel(t.Context())
@@ -94,7 +94,7 @@ func TestRedriveIsBounded(t *testing.T) {
 }
 
 // A transaction that creates a dead letter may begin before a redrive, and commit after the redrive
-// has counted the dead letters.
+// has counted the dead letters. The redrive leaves this dead letter out.
 func TestRedriveTakesNoMoreThanItMatched(t *testing.T) {
 	r := newFixture(t)
 	r.fill(3)
@@ -113,7 +113,13 @@ func TestRedriveTakesNoMoreThanItMatched(t *testing.T) {
 	}
 	done, err := r.Redrive(t.Context(), named("q", "g"), 0, false)
 	require.NoError(t, err)
-	require.Equal(t, deadletter.Result{Matched: 3, Taken: 3}, done)
+	require.Equal(t, deadletter.Result{Matched: 2, Taken: 2}, counts(done))
+}
+
+// counts returns a result without its AsOf.
+func counts(r deadletter.Result) deadletter.Result {
+	r.AsOf = deadletter.AsOf{}
+	return r
 }
 
 // first returns the id of the first partition.
@@ -136,7 +142,7 @@ func TestPurgeSkipsLockedDeadLetters(t *testing.T) {
 	defer cancel()
 	done, err := r.Purge(ctx, named("q", "g"), false)
 	require.NoError(t, err)
-	require.Equal(t, deadletter.Result{Matched: 3, Taken: 2, Skipped: 1}, done)
+	require.Equal(t, deadletter.Result{Matched: 3, Taken: 2, Skipped: 1}, counts(done))
 }
 
 // The purge of a queue and the deletion of a message lock dead letters in different orders. So the
@@ -152,27 +158,13 @@ func TestDeleteSkipsClosedPartitions(t *testing.T) {
 	require.Equal(t, 1, letters)
 }
 
-// Redrive takes no message that fails after it began. Otherwise a consumer that fails every
-// redriven message would keep a redrive busy forever.
-func TestRedriveSkipsLaterFailures(t *testing.T) {
-	r := newFixture(t)
-	r.fill(2)
-	enginetest.Exec(t, r.pool, `UPDATE belfry.dead_letter SET failed_at = now() + interval '1 minute' WHERE id = (SELECT max(id) FROM belfry.dead_letter)`)
-	done, err := r.Redrive(t.Context(), named("q", "g"), 0, false)
-	require.NoError(t, err)
-	require.Equal(t, int64(1), done.Taken)
-	page, err := r.List(t.Context(), named("q", "g"), deadletter.ListKey{}, 10, 0)
-	require.NoError(t, err)
-	require.Equal(t, int64(1), page.Total)
-}
-
 // The queries find dead letters by group and time of failure, and read only the rows of the list.
 func TestListsUseTheIndexOfAGroup(t *testing.T) {
 	r := newFixture(t)
 	conn, err := r.pool.Acquire(t.Context())
 	require.NoError(t, err)
 	defer conn.Release()
-	for _, name := range []string{"engine/deadletter/list", "engine/deadletter/page", "engine/deadletter/count"} {
+	for _, name := range []string{"engine/deadletter/list", "engine/deadletter/page", "engine/deadletter/count", "engine/deadletter/count_page"} {
 		prepared, err := conn.Conn().Prepare(t.Context(), name, sql.Query(name))
 		require.NoError(t, err)
 		rows, err := conn.Query(t.Context(), "EXPLAIN EXECUTE \""+name+"\" ("+strings.Join(slices.Repeat([]string{"NULL"}, len(prepared.ParamOIDs)), ", ")+")")
@@ -251,12 +243,16 @@ func TestVerbsChangeNothingInAnotherEpoch(t *testing.T) {
 	enginetest.Exec(t, r.pool, `CREATE SEQUENCE belfry.test_epochs;
 		CREATE OR REPLACE FUNCTION belfry.epoch() RETURNS bigint LANGUAGE sql VOLATILE AS $$ SELECT nextval('belfry.test_epochs') $$`)
 	for _, work := range []func() (deadletter.Result, error){
-		func() (deadletter.Result, error) { return r.Redrive(t.Context(), named("q", "g"), 0, false) },
-		func() (deadletter.Result, error) { return r.Purge(t.Context(), named("q", "g"), false) },
+		func() (deadletter.Result, error) {
+			return r.Redrive(t.Context(), named("q", "g"), 0, false)
+		},
+		func() (deadletter.Result, error) {
+			return r.Purge(t.Context(), named("q", "g"), false)
+		},
 	} {
 		done, err := work()
 		require.NoError(t, err)
-		require.Equal(t, deadletter.Result{Matched: 2, Skipped: 2}, done)
+		require.Equal(t, deadletter.Result{Matched: 2, Skipped: 2}, counts(done))
 	}
 	_, err := r.Retry(t.Context(), partition, "p1", nil)
 	require.Equal(t, queue.CodeUnavailable, queue.CodeOf(err), err)
@@ -299,7 +295,7 @@ func TestMovePushesEachMessageOnce(t *testing.T) {
 	exec(`INSERT INTO belfry.queue (name) VALUES ('parked')`)
 	done, err := r.Move(t.Context(), named("q", "g"), "parked", 0, true)
 	require.NoError(t, err)
-	require.Equal(t, deadletter.Result{Matched: all, Remaining: all}, done)
+	require.Equal(t, deadletter.Result{Matched: all, Remaining: all}, counts(done))
 	exec(`UPDATE belfry.queue SET encryption_enabled = true WHERE name = 'q'`)
 	_, err = r.Move(t.Context(), named("q", "g"), "parked", 0, false)
 	require.ErrorContains(t, err, `queue "q" has encryptionEnabled: its dead letters cannot be moved`)
@@ -314,7 +310,7 @@ func TestMovePushesEachMessageOnce(t *testing.T) {
 	done, err = r.Move(t.Context(), named("q", "g"), "parked", 0, false)
 	require.NoError(t, err)
 	require.NoError(t, tx.Rollback(t.Context()))
-	require.Equal(t, deadletter.Result{Matched: all, Taken: 4, Skipped: 3}, done)
+	require.Equal(t, deadletter.Result{Matched: all, Taken: 4, Skipped: 3}, counts(done))
 	require.Equal(t, []string{`parked p1 {"b" : 1.0} p1 ` + trace, "parked p4 {} p4", "parked p5 {} p5", "parked p6 {} p6"}, inbox())
 	require.Equal(t, []string{"p2", "p3", "p7"}, letters())
 }

@@ -19,15 +19,13 @@ import (
 
 var (
 	sqlPage           = sql.Query("engine/deadletter/page")
-	sqlDelete         = sql.Query("engine/deadletter/delete")
 	sqlRedriveLetters = sql.Query("engine/deadletter/redrive_letters")
 	sqlOfMessage      = sql.Query("engine/deadletter/of_message")
 )
 
 // Result is the result of Redrive, Move or Purge.
 type Result struct {
-	// Matched is the number of dead letters that the filter selected at the beginning. It includes
-	// dead letters that had failed before the beginning but were committed later.
+	// Matched is the number of dead letters that existed at the count and that the filter selects.
 	Matched int64
 	// Taken is the number of dead letters that were redriven, moved or purged.
 	Taken int64
@@ -38,15 +36,21 @@ type Result struct {
 	Skipped int64
 	// Remaining is the number of dead letters that were not examined within the time of one call.
 	Remaining int64
+	// AsOf bounds a later action to the counted dead letters.
+	AsOf AsOf
 }
 
 // batch holds ids of dead letters, and the epoch of the database in which they are valid. last is the
-// key of the last dead letter. taken is the number of dead letters that earlier batches took.
+// key of the last row that was read, and read is the number of these rows. taken is the number of dead letters that earlier
+// batches took.
 type batch struct {
 	ids   []int64
 	last  ListKey
 	epoch int64
+	read  int64
 	taken int64
+	// A page has at most size rows. At most most of its rows are taken.
+	size, most int64
 }
 
 // takeFunc redrives, moves or purges a batch in tx, and returns the number of taken dead letters and the
@@ -80,46 +84,40 @@ func (l *Letters) RedriveAll(ctx context.Context, f Filter, rate int64, report f
 	return result, postgres.Wrapf(err, "redriving dead letters")
 }
 
-// Purge deletes dead letters. Their messages stay in the log, consumed by the group. It has the
-// time limit of Redrive. Errors: CodeUnavailable; the same request continues.
-func (l *Letters) Purge(ctx context.Context, f Filter, dryRun bool) (Result, error) {
-	result, err := l.takePages(ctx, f, run{dryRun: dryRun, budget: l.budget, take: purge})
-	return result, postgres.Wrapf(err, "purging dead letters")
-}
-
-// purge is the takeFunc of Purge.
-func purge(ctx context.Context, tx pgx.Tx, b batch) (n int64, ready []queue.Ready, err error) {
-	tag, err := tx.Exec(ctx, sqlDelete, b.ids, b.epoch)
-	return tag.RowsAffected(), nil, err
-}
-
 // run holds the parameters of takePages.
 type run struct {
 	// rate bounds the dead letters per second; 0 means no bound.
 	rate   int64
 	dryRun bool
+	// most is the largest number of rows of a page; 0 means the default.
+	most int64
 	// budget is the time after which takePages stops.
 	budget time.Duration
 	take   takeFunc
+	// before is called with each page before take. take gets the returned ids. before may be nil.
+	before func(ctx context.Context, ids []int64) (kept []int64, err error)
 	// report is called after each page; it may be nil.
 	report func(Result) error
 }
 
-// takePages passes the dead letters of a filter to take, page by page. It leaves out messages that
-// fail after it began. Otherwise a consumer that fails every redriven message would keep takePages
-// busy forever.
+// takePages passes the dead letters of a filter to take, page by page. It leaves out dead letters that did not exist at the
+// count, and it takes no more than the counted number. Otherwise a consumer that fails every redriven message would keep
+// takePages busy forever.
 func (l *Letters) takePages(ctx context.Context, f Filter, how run) (Result, error) {
-	countCtx, cancel := l.pool.Bounded(ctx)
-	matched, now, err := l.count(countCtx, &f)
-	cancel()
-	result := Result{Matched: matched, Remaining: matched}
+	var err error
+	f.AsOf, err = l.countAll(ctx, &f, f.AsOf, nil)
+	matched := f.AsOf.N
+	result := Result{Matched: matched, Remaining: matched, AsOf: f.AsOf}
+	if err != nil && ctx.Err() != nil {
+		return result, nil // the caller has left before anything was taken
+	}
 	if err != nil || how.dryRun {
 		return result, err
 	}
-	if f.To.IsZero() || f.To.After(now) {
-		f.To = now
-	}
 	size := l.pageSize
+	if how.most > 0 {
+		size = min(size, how.most)
+	}
 	if how.rate > 0 {
 		size = min(size, how.rate)
 	}
@@ -127,23 +125,23 @@ func (l *Letters) takePages(ctx context.Context, f Filter, how run) (Result, err
 	var after ListKey
 	var seen int64
 	var pause time.Duration
-	for backoff.Sleep(ctx, pause) == nil {
-		page, taken, err := l.takePage(ctx, &f, batch{last: after, taken: result.Taken}, size, how.take)
+	for seen < matched && backoff.Sleep(ctx, pause) == nil {
+		page, taken, err := l.takePage(ctx, &f, batch{last: after, taken: result.Taken, size: size, most: matched - seen}, &how)
 		n := int64(len(page.ids))
 		seen += n
 		result.Taken += taken
 		result.Skipped = seen - result.Taken
-		result.Matched, result.Remaining = max(matched, seen), max(0, matched-seen)
+		result.Remaining = matched - seen
 		if err != nil {
 			return result, err
 		}
-		if n < size {
+		if page.read < size { // others took what is missing
 			result.Remaining = 0
 		}
 		if how.report != nil {
 			err = how.report(result)
 		}
-		if err != nil || n < size {
+		if err != nil || page.read < size {
 			return result, err
 		}
 		after = page.last
@@ -159,24 +157,44 @@ func (l *Letters) takePages(ctx context.Context, f Filter, how run) (Result, err
 	return result, nil // if ctx has ended, the taken dead letters stay taken
 }
 
-// takePage takes one page after b.last.
-func (l *Letters) takePage(ctx context.Context, f *Filter, b batch, size int64, take takeFunc) (page batch, taken int64, err error) {
-	ctx, cancel := l.pool.Bounded(ctx)
-	defer cancel()
-	rows, _ := l.pool.Query(ctx, sqlPage, append(f.args(ctx, l.pool), zeronull.Timestamptz(b.last.FailedAt), b.last.ID, size)...)
-	_, err = pgx.ForEachRow(rows, []any{&b.last.ID, &b.last.FailedAt, &b.epoch}, func() error { // also returns the error of Query
-		b.ids = append(b.ids, b.last.ID)
-		return nil
-	})
-	if err != nil || len(b.ids) == 0 {
+// takePage takes the dead letters of a page after b.last. The page has b.size rows, or fewer at the end.
+func (l *Letters) takePage(client context.Context, f *Filter, b batch, how *run) (page batch, taken int64, err error) {
+	b, err = l.readPage(client, f, b)
+	if err != nil {
 		return batch{}, 0, err
 	}
-	taken, err = l.take(ctx, b, take)
+	if b.ids = b.ids[:min(b.most, int64(len(b.ids)))]; len(b.ids) == 0 {
+		return b, 0, nil
+	}
+	take := b
+	if how.before != nil {
+		if take.ids, err = how.before(client, b.ids); err != nil || len(take.ids) == 0 {
+			return b, 0, err
+		}
+	}
+	ctx, cancel := l.pool.Bounded(client)
+	defer cancel()
+	taken, err = l.take(ctx, take, how.take)
 	return b, taken, err
 }
 
-// take runs a takeFunc and writes the audit row in one transaction. Then it publishes the
-// partitions that became ready.
+// readPage reads the ids of a page after b.last.
+func (l *Letters) readPage(ctx context.Context, f *Filter, b batch) (batch, error) {
+	ctx, cancel := l.pool.Bounded(ctx)
+	defer cancel()
+	rows, _ := l.pool.Query(ctx, sqlPage, append(f.args(ctx, l.pool), zeronull.Timestamptz(b.last.FailedAt), b.last.ID, b.size, f.AsOf.Snapshot, f.AsOf.At)...)
+	var existed bool
+	_, err := pgx.ForEachRow(rows, []any{&b.last.ID, &b.last.FailedAt, &b.epoch, &existed}, func() error { // also returns the error of Query
+		b.read++
+		if existed {
+			b.ids = append(b.ids, b.last.ID)
+		}
+		return nil
+	})
+	return b, err
+}
+
+// take runs a takeFunc and writes the audit row in one transaction. Then it publishes the partitions that became ready.
 func (l *Letters) take(ctx context.Context, b batch, take takeFunc) (n int64, err error) {
 	var ready []queue.Ready
 	err = pgx.BeginFunc(ctx, l.pool, func(tx pgx.Tx) (err error) {

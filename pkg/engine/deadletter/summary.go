@@ -92,13 +92,7 @@ func (l *Letters) Summary(ctx context.Context, f Filter, after ListKey, bounds S
 		return nil
 	})
 	if err == nil && len(ids) > 0 {
-		left := ids
-		s.Letters, _, err = postgres.ReadPage(ctx, int64(len(ids)), func(n int64, _ *Letter) pgx.Rows {
-			next := left[:min(n, int64(len(left)))]
-			left = left[len(next):]
-			rows, _ := l.pool.Query(ctx, sqlLetters, next)
-			return rows
-		}, l.readLetter)
+		s.Letters, err = l.read(ctx, ids)
 	}
 	s.LettersNext = s.Next
 	if n := len(s.Letters); n > 0 && s.Matched > int64(n) {

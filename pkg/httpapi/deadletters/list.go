@@ -24,10 +24,11 @@ func (h *Handlers) List(p *wire.Params) (any, error) {
 	}
 	found, err := h.Letters.List(p.Ctx(), filter, after, page.Limit, page.Offset)
 	next := wire.NextPage(wire.Cut(page, len(found.Letters), found.Cut), found.Letters, func(last *deadletter.Letter) string { return wire.Cursor(last.FailedAt, last.ID) })
-	return api.DeadLetters{Messages: wire.Each(found.Letters, deadLetterRow), Total: found.Total, Pagination: next}, err
+	return api.DeadLetters{Messages: wire.Each(found.Letters, Row), Total: found.Total, Pagination: next}, err
 }
 
-func deadLetterRow(l *deadletter.Letter) api.DeadLetter {
+// Row describes a dead letter.
+func Row(l *deadletter.Letter) api.DeadLetter {
 	row := api.DeadLetter{
 		ID: wire.IDOrNull(l.MessageID), PartitionID: l.PartitionID.String(), Queue: l.Queue, Partition: l.Partition, ConsumerGroup: l.Group,
 		ErrorMessage: l.Error, RetryCount: int64(l.Failures), Data: l.Payload, DataError: l.PayloadError, ProducerSub: wire.OrNull(l.ProducerSub),

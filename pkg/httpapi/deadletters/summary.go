@@ -55,7 +55,7 @@ func (h *Handlers) Summary(p *wire.Params) (any, error) {
 				Queue: c.Queue, ConsumerGroup: c.Group, Partition: c.Partition, PartitionID: c.PartitionID.String(), Count: c.N, Oldest: c.Oldest, Newest: c.Newest,
 			}
 		}),
-		Messages: wire.Each(s.Letters, deadLetterRow), Pagination: api.Page{Limit: bounds.Letters, Next: keyCursor(s.LettersNext)},
+		Messages: wire.Each(s.Letters, Row), Pagination: api.Page{Limit: bounds.Letters, Next: keyCursor(s.LettersNext)},
 	}, err
 }
 

@@ -122,7 +122,7 @@ func (h *Handlers) PreviewSeek(p *wire.Params) (any, error) {
 	found, err := h.Progress.PreviewSeek(p.Ctx(), queueName, group, to)
 	return api.SeekPreview{
 		ConsumerGroup: group, QueueName: queueName, PartitionName: to.Partition, MessagesAgain: found.Again, MessagesSkipped: found.Skipped,
-		LeasesEnded: found.Leases, PartitionsExamined: found.Cursors, CountsAreLowerBounds: found.AtLeast,
+		LeasesEnded: found.Leases, PartitionsExamined: found.Cursors, CountsAreLowerBounds: found.AtLeast, CountedAt: found.CountedAt,
 	}, err
 }
 

@@ -107,7 +107,7 @@ func countedQueue(s *totals.Snapshot, q *totals.Queue) api.CountedQueue {
 	return api.CountedQueue{
 		ID: q.ID.String(), Name: q.Name, Namespace: q.Namespace, Task: q.Task, CreatedAt: q.CreatedAt, Paused: q.Paused,
 		Groups: q.Groups, Partitions: q.Partitions, Messages: api.ListedCounts{Total: m.Total, Pending: m.Pending, Processing: m.Processing, DeadLetter: m.Dead},
-		DeadLetters: q.DeadLetters, Failing: q.Failing, OldestSeconds: oldest(s, q.Oldest),
+		DeadLetters: q.DeadLetters, Failing: q.Failing, OldestSeconds: oldest(s, q.Oldest), Late: q.Late,
 	}
 }
 
@@ -190,7 +190,7 @@ func (h *Handlers) GroupsOfQueue(p *wire.Params) (any, error) {
 func figures(s *totals.Snapshot, g *totals.Group) api.GroupFigures {
 	row := api.GroupFigures{
 		Name: g.Name, Paused: g.Paused, CreatedAt: g.CreatedAt, Joining: g.Joining, Partitions: g.Partitions, Lag: g.Lag,
-		OldestSeconds: seconds(s.Age(g.Oldest)), PartitionsWithLag: g.Lagging, Due: g.Due, Leased: g.Leased, Resting: g.Resting,
+		OldestSeconds: seconds(s.Age(g.Oldest)), Late: g.Late, PartitionsWithLag: g.Lagging, Due: g.Due, Leased: g.Leased, Resting: g.Resting,
 		Failing: g.Failing, LeasedMessages: g.Held, DeadLetters: g.DeadLetters, LastConsumedAt: &g.ConsumedAt,
 	}
 	if g.Mode != queue.SubscribeAll {

@@ -119,7 +119,7 @@ func TestInvalidRedrivesAreRefused(t *testing.T) {
 		`{` + named + `,"all":true,"toQueue":"q"}`: "toQueue is the same as queue: remove toQueue to deliver the dead letters again",
 		`{"queue":5}`: "queue must be a string, not 5",
 		`{` + named + `,"all":true,"dryrun":true}`: `"dryrun" is not a field of a redrive: use queue, consumerGroup, partition, transactionId, ` +
-			`error, errorShape, from, to, all, rate, toQueue and dryRun`,
+			`error, errorShape, from, to, all, rate, toQueue, asOf and dryRun`,
 	} {
 		f := &apitest.Fakes{}
 		require.Equal(t, want, apitest.RequireError(t, apitest.Call(f, http.MethodPost, "/api/v1/dlq/redrive", body), http.StatusBadRequest), body)
@@ -139,7 +139,7 @@ func TestPurgeReportsItsCounts(t *testing.T) {
 
 func TestPurgeRefusesUnknownParameters(t *testing.T) {
 	t.Parallel()
-	const parameters = "is not a parameter of a purge: use queue, consumerGroup, partition, transactionId, error, errorShape, from, to and dryRun"
+	const parameters = "is not a parameter of a purge: use queue, consumerGroup, partition, transactionId, error, errorShape, from, to, dryRun and asOf"
 	for query, want := range map[string]string{
 		"group=g":                       `"group" ` + parameters,
 		"dry_run=true":                  `"dry_run" ` + parameters,

@@ -42,6 +42,8 @@ type DeadLetters interface {
 	RedriveAll(ctx context.Context, f deadletter.Filter, rate int64, report func(deadletter.Result) error) (deadletter.Result, error)
 	Move(ctx context.Context, f deadletter.Filter, target string, rate int64, dryRun bool) (deadletter.Result, error)
 	Purge(ctx context.Context, f deadletter.Filter, dryRun bool) (deadletter.Result, error)
+	PurgeTo(ctx context.Context, f deadletter.Filter, write func([]deadletter.Letter) error) (deadletter.Result, error)
+	Count(ctx context.Context, f deadletter.Filter, report func(n int64) error) (deadletter.AsOf, error)
 }
 
 // Rejections lists, retries and discards the rejected rows of the inbox.

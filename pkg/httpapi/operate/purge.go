@@ -16,27 +16,47 @@ import (
 
 // PurgeDeadLetters serves DELETE /api/v1/dlq. Queen MQ does not have this route.
 func (h *Handlers) PurgeDeadLetters(p *wire.Params) (any, error) {
-	filter := deadletters.ReadFilter(p)
-	if p.Err != nil {
-		return nil, p.Err
-	}
-	if filter.Queue == nil {
-		return nil, queue.Invalidf("queue is required: send the queue of the dead letters to delete")
-	}
-	dryRun, err := purgeFlag(p)
+	r, err := readPurge(p)
 	if err != nil {
 		return nil, err
 	}
-	if err := wire.MayAdminister(p.Ctx(), *filter.Queue); err != nil {
-		return nil, err
+	if !r.dryRun {
+		beginAudit(p, r.Filter, nil)
 	}
-	if !dryRun {
-		beginAudit(p, filter, nil)
-	}
-	done, err := h.DeadLetters.Purge(p.Ctx(), filter, dryRun)
+	done, err := h.DeadLetters.Purge(p.Ctx(), r.Filter, r.dryRun)
 	return api.Purged{
-		Success: true, Queue: *filter.Queue, DryRun: dryRun, Matched: done.Matched, Purged: done.Taken, Remaining: done.Remaining,
+		Success: true, Queue: *r.Queue, DryRun: r.dryRun, Matched: done.Matched, Purged: done.Taken, Remaining: done.Remaining, AsOf: done.AsOf.String(),
 	}, err
+}
+
+// purgeRequest holds the query of a purge.
+type purgeRequest struct {
+	deadletter.Filter
+	dryRun bool
+}
+
+// readPurge reads and checks the query of a purge.
+func readPurge(p *wire.Params) (r purgeRequest, err error) {
+	r.Filter = deadletters.ReadFilter(p)
+	if p.Err != nil {
+		return r, p.Err
+	}
+	if r.Queue == nil {
+		return r, queue.Invalidf("queue is required: send the queue of the dead letters to delete")
+	}
+	if r.dryRun, err = purgeFlag(p); err != nil {
+		return r, err
+	}
+	if text := p.QueryParam("asOf"); text != "" {
+		if r.AsOf, err = deadletter.ParseAsOf(text, &r.Filter); err != nil {
+			return r, err
+		}
+	}
+	return r, wire.MayAdminister(p.Ctx(), *r.Queue)
+}
+
+func errDryRunHere(instead string) error {
+	return queue.Invalidf("dryRun is not possible here: use %s", instead)
 }
 
 // beginAudit begins the row of the audit for a redrive or a purge.
@@ -64,9 +84,9 @@ func beginAudit(p *wire.Params, f deadletter.Filter, parameters audit.Parameters
 func purgeFlag(c echo.Context) (dryRun bool, err error) {
 	for name := range c.QueryParams() {
 		switch name {
-		case "queue", "consumerGroup", "partition", "transactionId", "error", "errorShape", "from", "to", "dryRun":
+		case "queue", "consumerGroup", "partition", "transactionId", "error", "errorShape", "from", "to", "dryRun", "asOf":
 		default:
-			return false, queue.Invalidf("%s is not a parameter of a purge: use queue, consumerGroup, partition, transactionId, error, errorShape, from, to and dryRun",
+			return false, queue.Invalidf("%s is not a parameter of a purge: use queue, consumerGroup, partition, transactionId, error, errorShape, from, to, dryRun and asOf",
 				wire.Clip(fmt.Sprintf("%q", name)))
 		}
 	}

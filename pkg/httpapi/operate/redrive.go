@@ -24,11 +24,13 @@ type redriveRequest struct {
 	toQueue     *string
 	all, dryRun bool
 	rate        int64
+	// asOf is the text of AsOf.
+	asOf *string
 }
 
 func (r *redriveRequest) member(name string, value jsontext.Value) (err error) {
 	names := map[string]**string{
-		"queue": &r.Queue, "consumerGroup": &r.Group, "partition": &r.Partition, "transactionId": &r.TransactionID, "toQueue": &r.toQueue,
+		"queue": &r.Queue, "consumerGroup": &r.Group, "partition": &r.Partition, "transactionId": &r.TransactionID, "toQueue": &r.toQueue, "asOf": &r.asOf,
 	}
 	flags := map[string]*bool{"all": &r.all, "dryRun": &r.dryRun}
 	if value.Kind() == 'n' {
@@ -69,7 +71,7 @@ func (r *redriveRequest) member(name string, value jsontext.Value) (err error) {
 			err = queue.Invalidf("rate is %d: it must be between 1 and %d messages per second", r.rate, maxRate)
 		}
 	default: // if a redrive ignored a misspelled filter, it would redrive too many messages
-		err = queue.Invalidf("%s is not a field of a redrive: use queue, consumerGroup, partition, transactionId, error, errorShape, from, to, all, rate, toQueue and dryRun",
+		err = queue.Invalidf("%s is not a field of a redrive: use queue, consumerGroup, partition, transactionId, error, errorShape, from, to, all, rate, toQueue, asOf and dryRun",
 			wire.Clip(fmt.Sprintf("%q", name)))
 	}
 	return err
@@ -90,6 +92,11 @@ func (h *Handlers) readRedrive(p *wire.Params) (r redriveRequest, err error) {
 	}
 	if err := wire.CheckSpan(r.From, r.To); err != nil {
 		return r, err
+	}
+	if r.asOf != nil {
+		if r.AsOf, err = deadletter.ParseAsOf(*r.asOf, &r.Filter); err != nil {
+			return r, err
+		}
 	}
 	if r.toQueue != nil {
 		if *r.toQueue == *r.Queue {
@@ -130,5 +137,5 @@ func (h *Handlers) Redrive(p *wire.Params) (any, error) {
 	} else {
 		done, err = h.DeadLetters.Redrive(p.Ctx(), r.Filter, r.rate, r.dryRun)
 	}
-	return api.Redriven{Success: true, Queue: *r.Queue, Group: *r.Group, DryRun: r.dryRun, RedriveCounts: countsOf(&done), ToQueue: orEmpty(r.toQueue)}, err
+	return api.Redriven{Success: true, Queue: *r.Queue, Group: *r.Group, DryRun: r.dryRun, RedriveCounts: countsOf(&done), ToQueue: orEmpty(r.toQueue), AsOf: done.AsOf.String()}, err
 }

@@ -33,7 +33,7 @@ func (h *Handlers) StreamRedrive(p *wire.Params) error {
 	case r.toQueue != nil:
 		return queue.Invalidf("toQueue is not possible in a stream: use /api/v1/dlq/redrive")
 	case r.dryRun:
-		return queue.Invalidf("dryRun is not possible in a stream: use /api/v1/dlq/redrive")
+		return errDryRunHere("/api/v1/dlq/redrive, or GET /api/v1/dlq/count")
 	}
 	r.begin(p)
 	stream, err := h.Streams.Start(p)

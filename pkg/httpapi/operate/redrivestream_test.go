@@ -68,7 +68,7 @@ func TestARedriveStreamsItsProgress(t *testing.T) {
 
 	f = &apitest.Fakes{Streaming: true}
 	for bad, want := range map[string]string{
-		`{"queue":"q","consumerGroup":"g","all":true,"dryRun":true}`: "dryRun is not possible in a stream: use /api/v1/dlq/redrive",
+		`{"queue":"q","consumerGroup":"g","all":true,"dryRun":true}`: "dryRun is not possible here: use /api/v1/dlq/redrive, or GET /api/v1/dlq/count",
 		`{"queue":"q","consumerGroup":"g","error":""}`:               `error must be the beginning of an error as a string, not ""`,
 		`{"queue":"q"}`: "consumerGroup is required: send __QUEUE_MODE__ for the reader without a group",
 	} {

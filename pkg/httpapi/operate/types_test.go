@@ -40,6 +40,6 @@ func TestParsersReadTheMembersOfTheTypes(t *testing.T) {
 		api.Seek{ToEnd: true}, api.Seek{ToBeginning: true}, api.Seek{Timestamp: time.Now()})
 	apitest.RequireReads(t, called("/api/v1/dlq/redrive"), api.Redrive{Queue: "q", Group: "g", All: true}, api.Redrive{
 		Queue: "q", Group: "g", Partition: "p", TransactionID: "t", Error: "no", From: time.Now(), To: time.Now(), Rate: 7, ToQueue: "parked", DryRun: true,
-	})
+	}, api.Redrive{Queue: "q", Group: "g", All: true, AsOf: "x"})
 	apitest.RequireReads(t, called("/api/v1/system/maintenance"), api.Switch{Enabled: true})
 }

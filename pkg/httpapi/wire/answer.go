@@ -177,6 +177,12 @@ var encoding = json.JoinOptions(
 	)),
 )
 
+// Line returns a value as a line of JSON, as in the answers of JSON.
+func Line(value any) ([]byte, error) {
+	line, err := json.Marshal(value, encoding)
+	return append(line, '\n'), err
+}
+
 func stringOrNull(s string, null bool) jsontext.Token {
 	if null {
 		return jsontext.Null

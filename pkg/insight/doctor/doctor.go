@@ -23,15 +23,15 @@ type Limits struct {
 	Clock time.Duration
 	// InboxAge is how long a committed row may wait in the inbox.
 	InboxAge time.Duration
-	// GroupAge is how old a ready message may be in a queue without maxWaitTimeSeconds.
-	GroupAge time.Duration
+	// LateAfter is problems.late_after.
+	LateAfter time.Duration
 	// CompletedRows bounds the messages that a queue without retention keeps after every group has passed them.
 	CompletedRows int64
 }
 
 // DefaultLimits returns the bounds that docs/runbook.md names.
 func DefaultLimits() Limits {
-	return Limits{Transaction: 5 * time.Minute, Clock: time.Second, InboxAge: time.Minute, GroupAge: time.Hour, CompletedRows: 100_000}
+	return Limits{Transaction: 5 * time.Minute, Clock: time.Second, InboxAge: time.Minute, LateAfter: time.Minute, CompletedRows: 100_000}
 }
 
 // Config describes the database and the server that a Doctor examines.

@@ -154,19 +154,19 @@ func readLateGroup(row pgx.CollectableRow) (g lateGroup, err error) {
 }
 
 func checkGroups(ctx context.Context, e *exam) outcome {
-	late, err := collect(ctx, e, sqlGroups, readLateGroup, e.Limits.GroupAge.Seconds())
+	late, err := collect(ctx, e, sqlGroups, readLateGroup, e.Limits.LateAfter.Seconds())
 	if err != nil {
 		return failed(err)
 	}
 	if len(late) == 0 {
-		return fine("No group has a ready message that is older than maxWaitTimeSeconds of its queue, or %s.", e.Limits.GroupAge)
+		return fine("No group is late: no ready message is older than problems.late_after, %s, or half of maxWaitTimeSeconds of its queue.", e.Limits.LateAfter)
 	}
 	names := make([]string, len(late))
 	for i := range late {
 		names[i] = fmt.Sprintf("group %q of queue %q (%s)", late[i].name, late[i].queue, duration(late[i].age).Round(time.Second))
 	}
 	first := &late[0]
-	return warning("%d groups have ready messages that are too old: %s.", first.groups, strings.Join(names, ", ")).advise(
+	return warning("%d groups are late, with the age of their oldest ready message: %s.", first.groups, strings.Join(names, ", ")).advise(
 		"belfry lag", "belfry explain --queue "+shellWord(first.queue)+" --group "+shellWord(first.name)+" --partition NAME", "Start more consumers of the group. If nobody uses the group: \"belfry group delete GROUP\".")
 }
 

@@ -25,14 +25,14 @@ type Database struct {
 func NewDatabase(pool *postgres.Pool, audit *audit.Log) *Database { return &Database{pool, audit} }
 
 // Groups implements Reader.
-func (d *Database) Groups(ctx context.Context, lag time.Duration, deadLetters int) (found Groups, err error) {
+func (d *Database) Groups(ctx context.Context, lateAfter time.Duration, deadLetters int) (found Groups, err error) {
 	groups, err := postgres.Collect(ctx, d.pool, sqlGroups, func(row pgx.CollectableRow) (g GroupState, err error) {
 		var next pgtype.Float8
-		err = row.Scan(&found.Now, &next, (*zeronull.Text)(&g.Queue), (*zeronull.Text)(&g.Group), (*postgres.Seconds)(&g.Age),
+		err = row.Scan(&found.Now, &next, (*zeronull.Text)(&g.Queue), (*zeronull.Text)(&g.Group), (*postgres.Seconds)(&g.Age), (*postgres.Seconds)(&g.LateAfter),
 			&boolOrFalse{&g.Behind}, &boolOrFalse{&g.DeadLetters})
 		found.NextIn, found.HasNext = time.Duration(next.Float64*float64(time.Second)), next.Valid
 		return g, err
-	}, lag.Seconds(), int64(deadLetters))
+	}, lateAfter.Seconds(), int64(deadLetters))
 	if err != nil {
 		return Groups{}, postgres.Wrapf(err, "reading which groups are beyond a threshold")
 	}

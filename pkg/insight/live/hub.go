@@ -33,6 +33,8 @@ type Deps struct {
 	Host     string
 	// Reader reads the database.
 	Reader Reader
+	// LateAfter is problems.late_after.
+	LateAfter time.Duration
 	// Counts counts the work of this instance.
 	Counts *history.Recorder
 	// Send notifies the other instances. Their Hubs get the payload through Heard.
@@ -236,7 +238,7 @@ func (h *Hub) snapshotLocked() api.Snapshot {
 	slices.SortFunc(s.Queues, func(a, b api.QueueWaiting) int { return strings.Compare(a.Queue, b.Queue) })
 	for _, group := range h.reads.beyond {
 		if group.lag {
-			s.Lag = append(s.Lag, group.lagEvent(true, h.cfg.LagThreshold))
+			s.Lag = append(s.Lag, group.lagEvent(true))
 		}
 		if group.dead {
 			s.DeadLetters = append(s.DeadLetters, api.DeadLetterGroup{Queue: group.Queue, Group: group.Group, Beyond: true, Threshold: h.cfg.DeadLettersThreshold})

@@ -123,7 +123,7 @@ func TestAWatcherSeesWhatItsGrantsAllow(t *testing.T) {
 	inBubble(t, func(t *testing.T, n *network) {
 		i := start(t, n, "a")
 		i.db.set(func(d *database) {
-			d.groups.List = []live.GroupState{{Queue: "a.1", Group: "g", Behind: true}, {Queue: "b.1", Group: "g", Behind: true, DeadLetters: true}}
+			d.groups.List = []live.GroupState{{Queue: "a.1", Group: "g", LateAfter: time.Minute, Behind: true}, {Queue: "b.1", Group: "g", Behind: true, DeadLetters: true}}
 		})
 		i.setWaiting(map[string]int{"a.1": 1, "b.1": 1})
 		grants := &identity.Grants{Read: []string{"a.*"}, Admin: []string{"c"}}
@@ -229,7 +229,7 @@ func TestThresholdsAreReadOnlyAfterAChange(t *testing.T) {
 		require.Empty(t, after(t, w, 10*time.Second))
 		require.Equal(t, 2, reads(), "the hub repeats a failed read")
 
-		behind := live.GroupState{Queue: "q", Group: "g", Age: time.Minute, Behind: true, DeadLetters: true}
+		behind := live.GroupState{Queue: "q", Group: "g", Age: time.Minute, LateAfter: time.Minute, Behind: true, DeadLetters: true}
 		i.db.set(func(d *database) { d.groups = live.Groups{List: []live.GroupState{behind}} })
 		require.Empty(t, after(t, w, 44*time.Second))
 		got := after(t, w, 2*time.Second)

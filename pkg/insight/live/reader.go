@@ -34,7 +34,9 @@ type GroupState struct {
 	Queue, Group string
 	// Age is the age of the oldest message that the group has not finished.
 	Age time.Duration
-	// Behind is true if the lag has reached its threshold. DeadLetters is true if the number of dead letters has.
+	// LateAfter is from which age on the group is late. Zero: it is never late.
+	LateAfter time.Duration
+	// Behind is true if the group is late. DeadLetters is true if the number of dead letters has.
 	Behind, DeadLetters bool
 }
 
@@ -56,8 +58,8 @@ type beyond struct {
 	lag, dead bool
 }
 
-func (b *beyond) lagEvent(is bool, threshold time.Duration) api.LateGroup {
-	return api.LateGroup{Queue: b.Queue, Group: b.Group, Beyond: is, Seconds: b.Age.Round(time.Millisecond).Seconds(), ThresholdSeconds: threshold.Seconds()}
+func (b *beyond) lagEvent(is bool) api.LateGroup {
+	return api.LateGroup{Queue: b.Queue, Group: b.Group, Beyond: is, Seconds: b.Age.Round(time.Millisecond).Seconds(), ThresholdSeconds: b.LateAfter.Seconds()}
 }
 
 // readState has the results of the reads, and says which reads are due.
@@ -145,7 +147,7 @@ func (h *Hub) readGroups(ctx context.Context, now time.Time) {
 	h.mu.Unlock()
 	ctx, cancel := context.WithTimeout(ctx, readTimeout)
 	defer cancel()
-	found, err := h.Reader.Groups(ctx, h.cfg.LagThreshold, h.cfg.DeadLettersThreshold)
+	found, err := h.Reader.Groups(ctx, h.LateAfter, h.cfg.DeadLettersThreshold)
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	if !h.watchedLocked(time.Now()) {
@@ -190,7 +192,7 @@ func (h *Hub) foundLocked(found *Groups) {
 	}
 	for name, was := range before {
 		if _, still := r.beyond[name]; !still {
-			gone := beyond{GroupState: GroupState{Queue: was.Queue, Group: was.Group}}
+			gone := beyond{GroupState: GroupState{Queue: was.Queue, Group: was.Group, LateAfter: was.LateAfter}}
 			h.changedLocked(was, gone, gone)
 		}
 	}
@@ -200,7 +202,7 @@ func (h *Hub) foundLocked(found *Groups) {
 func (h *Hub) changedLocked(was, is, shown beyond) {
 	e := Event{Queue: shown.Queue, Group: shown.Group}
 	if was.lag != is.lag {
-		e.Type, e.Data = TypeLag, shown.lagEvent(is.lag, h.cfg.LagThreshold)
+		e.Type, e.Data = TypeLag, shown.lagEvent(is.lag)
 		h.publishLocked(e)
 	}
 	if was.dead != is.dead {
@@ -262,6 +264,9 @@ func (h *Hub) changeLocked(r *audit.Row) {
 	kind, ok := changes[r.Action]
 	if !ok || r.Result != audit.OK {
 		return
+	}
+	if kind == TypeQueuePaused || kind == TypeQueueResumed || kind == TypeQueueChanged {
+		h.movedLocked() // it changes who is late
 	}
 	if r.Group != "" {
 		switch kind {

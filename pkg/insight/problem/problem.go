@@ -29,7 +29,7 @@ const (
 	HeldSnapshot Kind = "held_snapshot"
 	// StuckHead is a partition whose first message was delivered 3 times, or waits at least a minute for a retry.
 	StuckHead Kind = "stuck_head"
-	// Lag is a group with a message that is at least a minute old, and is deliverable or in delivery.
+	// Lag is a late group: Config.LateAfter says when.
 	Lag             Kind = "lag"
 	DeadLetters     Kind = "dead_letters"
 	PausedQueue     Kind = "paused_queue"
@@ -40,8 +40,8 @@ const (
 var order = []Kind{HeldSnapshot, StuckHead, Lag, DeadLetters, PausedQueue, PausedGroup, PausedPartition}
 
 const (
-	// A message is late if it is older than lateAfter. A message is stuck if it waits longer than lateAfter for a retry.
-	lateAfter = time.Minute
+	// A message is stuck if it waits longer than stuckWait for a retry.
+	stuckWait = time.Minute
 	// A late group or a stuck head is urgent at the age of urgentAfter.
 	urgentAfter = time.Hour
 	// A message is stuck after stuckAfter deliveries.
@@ -95,12 +95,13 @@ type Found struct {
 // Finder finds problems. It is safe for concurrent use.
 type Finder struct {
 	pool *postgres.Pool
+	cfg  Config
 	// snapshotAge is snapshotAfter, except in tests.
 	snapshotAge time.Duration
 }
 
 // New returns a Finder that uses pool.
-func New(pool *postgres.Pool) *Finder { return &Finder{pool, snapshotAfter} }
+func New(pool *postgres.Pool, cfg Config) *Finder { return &Finder{pool, cfg, snapshotAfter} }
 
 // Find examines a bounded part of the database and returns its most urgent problems, at most limit. allowed are patterns of
 // the queues to examine, as in belfry.matches. If allowed is nil, Find examines all queues, and also looks for held

@@ -127,7 +127,7 @@ type heads struct{ late, stuck *head }
 
 // heads returns the worst heads of each group that has any.
 func (s *search) heads(ctx context.Context, keys []int64) (map[int64]heads, error) {
-	rows, err := postgres.Collect(ctx, s.pool, sqlHeads, pgx.RowToStructByPos[head], keys, lateAfter.Seconds(), int64(stuckAfter), lateAfter.Seconds())
+	rows, err := postgres.Collect(ctx, s.pool, sqlHeads, pgx.RowToStructByPos[head], keys, s.cfg.LateAfter.Seconds(), int64(stuckAfter), stuckWait.Seconds())
 	worst := map[int64]heads{}
 	for i := range rows {
 		h, w := &rows[i], worst[rows[i].Group]

@@ -22,10 +22,16 @@ var (
 const groupPage = 5000
 
 // Groups reads consumer groups. It is safe for concurrent use.
-type Groups struct{ pool *postgres.Pool }
+type Groups struct {
+	pool *postgres.Pool
+	// seekBudget is the constant, except in tests.
+	seekBudget time.Duration
+}
 
 // NewGroups returns Groups that use pool.
-func NewGroups(pool *postgres.Pool) *Groups { return &Groups{pool: pool} }
+func NewGroups(pool *postgres.Pool) *Groups {
+	return &Groups{pool: pool, seekBudget: seekBudget}
+}
 
 // Group is a consumer group of one queue.
 type Group struct {

@@ -26,10 +26,11 @@ const (
 	maxExamined = 1000
 	// MaxTies is how many cursors with the same ready_at a list can skip.
 	MaxTies = 10_000
-	// maxSought is how many partitions the preview of a seek examines. A seek to an instant needs a search in each
-	// partition, so its preview examines only maxSearched. maxGaps is how many messages the preview counts in a partition
+	// maxSought is how many partitions one statement of the preview of a seek examines. A seek to an instant needs a search
+	// in each partition, so a statement examines only maxSearched. seekBudget is how long a preview examines. maxGaps is how many messages the preview counts in a partition
 	// with gaps of deleted messages.
 	maxSought, maxSearched, maxGaps = 1000, 250, 10_000
+	seekBudget                      = 5 * time.Second
 )
 
 // PlaceList says which Places of a group are listed, and in which order.
@@ -255,29 +256,54 @@ type SeekPreview struct {
 	// Again counts finished messages and dead letters that the group would receive again. Skipped counts unfinished
 	// messages that the group would not receive.
 	Again, Skipped int64
+	// CountedAt is when the count began, by the clock of the database.
+	CountedAt time.Time
 	// AtLeast is true if there are more partitions or messages than were examined.
 	AtLeast bool
 }
 
-// PreviewSeek describes the effect of a seek, and changes nothing. It examines at most the first 1,000 partitions by name
-// and the 1,000 that have been due the longest. For a seek to an instant it examines 250 of each. Errors: CodeNotFound,
+// PreviewSeek describes the effect of a seek, and changes nothing. It reads pages of 1,000 partitions by name, or of 250 for a
+// seek to an instant. It stops after all partitions, after 5 seconds, or when ctx ends. Errors: CodeNotFound,
 // CodeUnavailable.
 func (g *Groups) PreviewSeek(ctx context.Context, queueName, group string, to SeekTarget) (out SeekPreview, err error) {
 	found, err := g.find(ctx, queueName, group)
-	if err == nil {
-		at, most := pgtype.Timestamptz{Valid: true, Time: to.At}, maxSought
-		switch {
-		case to.End:
-			at.InfinityModifier = pgtype.Infinity
-		case to.At.IsZero():
-			at.InfinityModifier = pgtype.NegativeInfinity
-		default:
-			most = maxSearched
+	at, size := pgtype.Timestamptz{Valid: true, Time: to.At}, maxSought
+	switch {
+	case to.End:
+		at.InfinityModifier = pgtype.Infinity
+	case to.At.IsZero():
+		at.InfinityModifier = pgtype.NegativeInfinity
+	default:
+		size = maxSearched
+	}
+	var after *string
+	for more, began := true, time.Now(); err == nil && more; {
+		var page SeekPreview
+		var capped bool
+		var last string
+		err = g.pool.ScanRow(ctx, []any{&page.Cursors, &page.Again, &page.Skipped, &page.Leases, &capped, &more, &last, &page.CountedAt},
+			sqlSeekPreview, found.queue, found.group, at, to.Partition, int64(size), int64(maxGaps), after)
+		out.add(&page)
+		after = &last
+		out.AtLeast = out.AtLeast || capped || found.joining
+		if more && time.Since(began) > g.seekBudget {
+			out.AtLeast = true
+			break
 		}
-		var capped, more bool
-		err = g.pool.ScanRow(ctx, []any{&out.Cursors, &out.Again, &out.Skipped, &out.Leases, &capped, &more},
-			sqlSeekPreview, found.queue, found.group, at, to.Partition, int64(most), int64(maxGaps))
-		out.AtLeast = capped || more || found.joining
+		if err == nil {
+			err = ctx.Err()
+		}
 	}
 	return out, postgres.Wrapf(err, "previewing a seek of group %q in queue %q", group, queueName)
+}
+
+// add adds the figures of a page.
+func (s *SeekPreview) add(page *SeekPreview) {
+	s.Cursors += page.Cursors
+	s.Leases += page.Leases
+	s.Again += page.Again
+	s.Skipped += page.Skipped
+	if s.CountedAt.IsZero() {
+		s.CountedAt = page.CountedAt
+	}
 }

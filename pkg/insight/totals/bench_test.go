@@ -2,6 +2,7 @@ package totals_test
 
 import (
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 
@@ -33,7 +34,7 @@ func BenchmarkAPass(b *testing.B) {
 	_, err := conn.PgConn().Exec(b.Context(), large).ReadAll()
 	require.NoError(b, err)
 	for b.Loop() {
-		s, err := totals.New(pool).Fresh(b.Context(), 0)
+		s, err := totals.New(pool, time.Minute).Fresh(b.Context(), 0)
 		require.NoError(b, err)
 		require.EqualValues(b, 50_000, s.Sum(func(*totals.Queue) bool { return true }).DeadLetters)
 		b.ReportMetric(float64(len(s.Queues)), "queues")

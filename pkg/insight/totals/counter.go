@@ -43,9 +43,9 @@ type run struct {
 	err   error
 }
 
-// New returns a Counter on pool.
-func New(pool *postgres.Pool) *Counter {
-	return newCounter(func(ctx context.Context) (*Snapshot, error) { return count(ctx, pool) })
+// New returns a Counter on pool. lateAfter is problems.late_after.
+func New(pool *postgres.Pool, lateAfter time.Duration) *Counter {
+	return newCounter(func(ctx context.Context) (*Snapshot, error) { return count(ctx, pool, lateAfter) })
 }
 
 func newCounter(count func(ctx context.Context) (*Snapshot, error)) *Counter {

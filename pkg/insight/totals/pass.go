@@ -30,7 +30,7 @@ type sums struct {
 
 // count makes a pass. It lists queues and groups at the end: then all that were made before the first page are in the lists.
 // Errors: CodeUnavailable.
-func count(ctx context.Context, pool *postgres.Pool) (*Snapshot, error) {
+func count(ctx context.Context, pool *postgres.Pool, lateAfter time.Duration) (*Snapshot, error) {
 	s := &Snapshot{began: time.Now()}
 	all := sums{queues: map[int64]*QueueSums{}, groups: map[int64]*GroupSums{}}
 	for after, more := int64(0), true; more; {
@@ -43,7 +43,7 @@ func count(ctx context.Context, pool *postgres.Pool) (*Snapshot, error) {
 		}
 		after, more = upto, upto != 0
 	}
-	if err := all.list(ctx, pool, s); err != nil {
+	if err := all.list(ctx, pool, lateAfter, s); err != nil {
 		return nil, postgres.Wrapf(err, "listing all queues and consumer groups")
 	}
 	s.Took = time.Since(s.began)
@@ -60,7 +60,7 @@ func (all *sums) page(ctx context.Context, pool *postgres.Pool, after int64) (at
 		m := &q.Messages
 		err = row.Scan((*zeronull.Timestamptz)(&now), (*zeronull.Int8)(&last), (*zeronull.Int8)(&ofQueue), (*zeronull.Int8)(&ofGroup),
 			&partitions, &m.Total, &m.Pending, &m.Processing, &dead, &g.Lagging, &g.Lag, &g.Due, &g.Leased, &g.Resting, &g.Failing, &g.Held,
-			(*zeronull.Timestamptz)(&g.Oldest), (*zeronull.Timestamptz)(&g.ConsumedAt))
+			(*zeronull.Timestamptz)(&g.Oldest), (*zeronull.Timestamptz)(&g.OldestDue), (*zeronull.Timestamptz)(&g.ConsumedAt))
 		switch {
 		case ofGroup != 0:
 			g.Partitions, g.DeadLetters = partitions, dead
@@ -85,7 +85,7 @@ func of[T any](all map[int64]*T, key int64) *T {
 }
 
 // list sets the queues and the groups that exist.
-func (all *sums) list(ctx context.Context, pool *postgres.Pool, s *Snapshot) error {
+func (all *sums) list(ctx context.Context, pool *postgres.Pool, lateAfter time.Duration, s *Snapshot) error {
 	type listed struct {
 		Group
 		in   int64
@@ -101,13 +101,16 @@ func (all *sums) list(ctx context.Context, pool *postgres.Pool, s *Snapshot) err
 		return err
 	}
 	byKey := map[int64]int{}
+	var late []time.Duration // of each queue, the age from which a group is late; 0: never
 	s.Queues, err = postgres.Collect(ctx, pool, sqlQueues, func(row pgx.CollectableRow) (q Queue, err error) {
 		var key int64
-		err = row.Scan(&key, &q.ID, &q.Name, &q.Namespace, &q.Task, &q.CreatedAt, &q.Paused)
+		var after time.Duration
+		err = row.Scan(&key, &q.ID, &q.Name, &q.Namespace, &q.Task, &q.CreatedAt, &q.Paused, (*postgres.Seconds)(&after))
+		late = append(late, after)
 		q.QueueSums = *of(all.queues, key)
 		byKey[key] = len(byKey)
 		return q, err
-	})
+	}, lateAfter.Seconds())
 	for i := range groups {
 		g := &groups[i]
 		at, exists := byKey[g.in]
@@ -117,6 +120,8 @@ func (all *sums) list(ctx context.Context, pool *postgres.Pool, s *Snapshot) err
 		q := &s.Queues[at]
 		q.Groups, q.DeadLetters, q.Failing = q.Groups+1, q.DeadLetters+g.DeadLetters, q.Failing+g.Failing
 		g.Queue, g.QueuePaused = q.Name, q.Paused
+		g.Late = late[at] > 0 && s.Age(g.OldestDue) >= late[at] && !g.Paused && !q.Paused
+		q.Late = q.Late || g.Late
 		s.Groups = append(s.Groups, g.Group)
 	}
 	slices.SortFunc(s.Queues, func(a, b Queue) int { return cmp.Compare(a.Name, b.Name) })

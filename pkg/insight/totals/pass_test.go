@@ -151,7 +151,7 @@ func TestTotalsAreTheSumsOfEachQueueAndGroup(t *testing.T) {
 		t: t, r: rand.New(rand.NewPCG(1, uint64(time.Now().UnixNano()))), pool: pool, conn: enginetest.Connect(t, pool.Config().ConnString()), store: enginetest.Store(t, pool),
 		catalog: catalog.New(pool, nil, &events.Bus{}, zap.NewNop()), letters: deadletter.New(pool, nil, &events.Bus{}, zap.NewNop()),
 	}
-	c := totals.New(pool)
+	c := totals.New(pool, time.Minute)
 	w.check(c)
 	for i := range 600 {
 		[]func(){w.push, w.push, w.pop, w.pop, w.pop, w.ack, w.ack, w.operate}[w.r.IntN(8)]()
@@ -167,7 +167,7 @@ func TestAQueueWithoutAGroupIsPending(t *testing.T) {
 	pool := enginetest.Pool(t, enginetest.Database(t))
 	_, err := enginetest.Store(t, pool).Push(t.Context(), []queue.PushItem{{Queue: "orders", Partition: "p", TransactionID: "1", Payload: []byte(`1`)}})
 	require.NoError(t, err)
-	found, err := totals.New(pool).Read(t.Context())
+	found, err := totals.New(pool).Read(t.Context(), time.Minute)
 	require.NoError(t, err)
 	require.Equal(t, totals.Counts{Total: 1, Pending: 1}, found.Queue("orders").Messages)
 	require.False(t, found.Queue("orders").Oldest.IsZero())
@@ -196,7 +196,7 @@ func TestAGroupCountsLeasesAndFailures(t *testing.T) {
 		TransactionID: failed.Messages[0].TransactionID, PartitionID: failed.Messages[0].Partition.ID.String(), Group: "billing", LeaseID: failed.LeaseID.String(), Status: queue.AckFailed,
 	}})
 	require.NoError(t, err)
-	found, err := totals.New(pool).Fresh(t.Context(), 0)
+	found, err := totals.New(pool, time.Minute).Fresh(t.Context(), 0)
 	require.NoError(t, err)
 	g := found.Group("orders", "billing")
 	require.Equal(t, totals.GroupSums{Partitions: 3, Lagging: 3, Lag: 6, Due: 2, Leased: 1, Failing: 1, Held: 2, Oldest: g.Oldest}, g.GroupSums)

@@ -36,6 +36,8 @@ type Queue struct {
 	DeadLetters int64
 	// Failing counts the partitions whose first unfinished message has failed, once for each group.
 	Failing int64
+	// Late is set if a group of the queue is late.
+	Late bool
 	QueueSums
 }
 
@@ -68,6 +70,9 @@ type Group struct {
 	Paused      bool
 	// Joining: cursors in older partitions are still being made.
 	Joining bool
+	// Late is set if OldestDue is older than problems.late_after, or than half of maxWaitTimeSeconds of the queue. It is not set
+	// while the group or the queue is paused.
+	Late bool
 	GroupSums
 }
 
@@ -83,15 +88,16 @@ type GroupSums struct {
 	// Held counts the messages under live leases.
 	Held        int64
 	DeadLetters int64
-	// Oldest is when the oldest unfinished message was stored; zero: there is none. ConsumedAt is the last consumption; zero: never.
-	Oldest, ConsumedAt time.Time
+	// Oldest is when the oldest unfinished message was stored; zero: there is none. OldestDue is Oldest of the partitions that are due
+	// or leased. ConsumedAt is the last consumption; zero: never.
+	Oldest, OldestDue, ConsumedAt time.Time
 }
 
 func (g *GroupSums) add(more *GroupSums) {
 	g.Partitions += more.Partitions
 	g.Lagging, g.Lag, g.Due, g.Leased = g.Lagging+more.Lagging, g.Lag+more.Lag, g.Due+more.Due, g.Leased+more.Leased
 	g.Resting, g.Failing, g.Held, g.DeadLetters = g.Resting+more.Resting, g.Failing+more.Failing, g.Held+more.Held, g.DeadLetters+more.DeadLetters
-	g.Oldest = earlier(g.Oldest, more.Oldest)
+	g.Oldest, g.OldestDue = earlier(g.Oldest, more.Oldest), earlier(g.OldestDue, more.OldestDue)
 	if more.ConsumedAt.After(g.ConsumedAt) {
 		g.ConsumedAt = more.ConsumedAt
 	}

@@ -56,6 +56,7 @@ export function startForms() {
   document.addEventListener("submit", (event) => {
     const form = event.target;
     if (form.method !== "post" || event.defaultPrevented) return;
+    if (event.submitter?.hasAttribute("formaction")) return; // a download: the page stays
     const sent = form.dataset.sent !== undefined;
     const typed = form.getAttribute("action") === "do" && form.querySelector("textarea, input:not([type=hidden])");
     if (sent || typed) event.preventDefault();

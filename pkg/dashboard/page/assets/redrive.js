@@ -2,7 +2,7 @@
 // redrives a part of them.
 
 // events yields the events of a stream: the type, and the data as an object.
-async function* events(body) {
+export async function* events(body) {
   const reader = body.pipeThrough(new TextDecoderStream()).getReader();
   for (let rest = ""; ;) {
     const { value, done } = await reader.read();
@@ -16,7 +16,7 @@ async function* events(body) {
   }
 }
 
-const count = (n) => n.toLocaleString("en").replaceAll(",", "\u202f");
+export const count = (n) => n.toLocaleString("en").replaceAll(",", "\u202f");
 
 function span(seconds) {
   if (seconds < 90) return `${Math.ceil(seconds)} s`;
@@ -76,6 +76,7 @@ async function redrive(form) {
   removeEventListener("beforeunload", stay);
   bar.hidden = stop.hidden = true;
   form.hidden = false;
+  form.dispatchEvent(new Event("redriven")); // count again
 }
 
 export function startRedrive() {

@@ -1,6 +1,7 @@
 // Starts the scripts of a page.
 import { startClock } from "./clock.js";
 import { startCopy } from "./copy.js";
+import { startCount } from "./count.js";
 import { startForms } from "./forms.js";
 import { startCharts } from "./chart.js";
 import { startKeys } from "./keys.js";
@@ -11,6 +12,7 @@ export function start() {
   startClock();
   startCopy();
   startForms();
+  startCount();
   startCharts();
   startKeys();
   startLive();

@@ -1,10 +1,10 @@
--- Returns the age in seconds of the oldest ready message (0: none), and the number of groups with a
--- ready message older than the maxWaitTimeSeconds of the queue. It examines only the longest due
--- partition of each group, so the cost grows with the number of groups.
+-- Returns the age in seconds of the oldest ready message (0: none), and the number of late groups
+-- (belfry.late_after; $1: default in seconds). It examines only the longest due partition of each
+-- group, so the cost grows with the number of groups.
 SELECT coalesce(max(m.age), 0) AS oldest,
-       count(*) FILTER (WHERE m.target > 0 AND m.age > m.target) AS late
+       count(*) FILTER (WHERE m.age >= m.target) AS late
   FROM (SELECT extract(epoch FROM statement_timestamp() - head.created_at)::float8 AS age,
-               q.max_wait_time_seconds AS target
+               belfry.late_after(q.max_wait_time_seconds, $1::float8) AS target
           FROM belfry.consumer_group g
          CROSS JOIN LATERAL (
                 SELECT q.max_wait_time_seconds, q.paused

@@ -1,7 +1,7 @@
--- Counts dead letters and reads the clock. Filter, each may be NULL: $1 queue, $2 group, $3 partition,
--- $4 and $5 first and last instant of failure, $6 transaction id, $7 an array of the first 200 characters of the
--- error and of its shape, $8 LIKE patterns of queue names.
-SELECT coalesce(sum(d.n), 0)::bigint AS n, statement_timestamp() AS counted_at
+-- Counts dead letters. Filter, each may be NULL: $1 queue, $2 group, $3 partition, $4 and $5 first and
+-- last instant of failure, $6 transaction id, $7 an array of the first 200
+-- characters of the error and of its shape, $8 LIKE patterns of queue names.
+SELECT coalesce(sum(d.n), 0)::bigint AS n
   FROM belfry.queue q
  CROSS JOIN LATERAL (
         SELECT g.id, g.name FROM belfry.consumer_group g

@@ -1,14 +1,15 @@
 -- Lists a page of dead letters for processing, the oldest failure first. Filter, each may be NULL: $1
 -- queue, $2 group, $3 partition, $4 and $5 first and last instant of failure, $6 transaction id, $7 the
 -- array of count.sql for the error, $8 and $9 the failed_at and id after which the list continues. $10:
--- rows at most. The ids are valid in the returned epoch.
-SELECT d.id, d.failed_at, belfry.epoch() AS epoch
+-- rows at most. $11 and $12: the snapshot and the instant of a count. The ids are valid in the returned
+-- epoch. existed: the count includes the dead letter.
+SELECT d.id, d.failed_at, belfry.epoch() AS epoch, belfry.existed(d.inserted_by, d.failed_at, $11::text::pg_snapshot, $12::timestamptz) AS existed
   FROM belfry.queue q
  CROSS JOIN LATERAL (
         SELECT g.id, g.name FROM belfry.consumer_group g
          WHERE g.queue_id = q.id AND ($2::text IS NULL OR g.name = $2::text) OFFSET 0) AS g
  CROSS JOIN LATERAL (
-        SELECT d.id, d.failed_at
+        SELECT d.id, d.failed_at, d.xmin AS inserted_by
           FROM belfry.dead_letter d
          WHERE d.group_id = g.id
            AND d.failed_at >= coalesce(greatest($4::timestamptz, $8::timestamptz), '-infinity')

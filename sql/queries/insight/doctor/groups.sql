@@ -1,9 +1,9 @@
--- Lists groups whose oldest ready message is older than the maxWaitTimeSeconds of the queue, or older than
--- $1 seconds if maxWaitTimeSeconds is 0. It examines the longest due partition of each group, for at most
--- 10,000 groups. It returns the ten groups with the oldest messages, and the number of all such groups.
+-- Lists groups that are late because of their oldest ready message (belfry.late_after; $1: default in
+-- seconds). It examines the longest due partition of each group, for at most 10,000 groups. It returns
+-- the ten groups with the oldest messages, and the number of all such groups.
 SELECT l.queue, l.name, l.age, count(*) OVER () AS groups
   FROM (SELECT q.name AS queue, g.name, extract(epoch FROM statement_timestamp() - head.created_at)::float8 AS age,
-               coalesce(nullif(q.max_wait_time_seconds, 0)::float8, $1::float8) AS target
+               belfry.late_after(q.max_wait_time_seconds, $1::float8) AS target
           FROM (SELECT g.id, g.queue_id, g.name FROM belfry.consumer_group g WHERE NOT g.paused LIMIT 10000) AS g
          CROSS JOIN LATERAL (
                 SELECT q.name, q.max_wait_time_seconds
@@ -18,6 +18,6 @@ SELECT l.queue, l.name, l.age, count(*) OVER () AS groups
                  WHERE m.partition_id = due.partition_id AND m.seq > due.committed
                  ORDER BY m.seq
                  LIMIT 1) AS head) AS l
- WHERE l.age > l.target
+ WHERE l.age >= l.target
  ORDER BY l.age DESC
  LIMIT 10

@@ -1,10 +1,14 @@
 -- Lists the partitions of the groups $1 whose first unfinished message is late or stuck. For each group
 -- it examines the 5 partitions with the earliest ready_at, and the 3 partitions with the latest
--- ready_at. A message is late if it is due or leased, and at least $2 seconds old. A message is stuck
--- after $3 deliveries, or if its retry is more than $4 seconds away. retry_in is the seconds until the
--- retry (NULL: no retry). A partition may be listed twice.
-SELECT k.group_id, c.partition_id, head.age, c.due AND head.age >= $2::float8 AS late, c.stuck, c.attempts, c.failures, c.retry_in
+-- ready_at. A message is late if it is due or leased, and older than belfry.late_after ($2: default in
+-- seconds). A message is stuck after $3 deliveries, or if its retry is more than $4 seconds away.
+-- retry_in is the seconds until the retry (NULL: no retry). A partition may be listed twice.
+SELECT k.group_id, c.partition_id, head.age, coalesce(c.due AND head.age >= q.target, false) AS late, c.stuck, c.attempts, c.failures, c.retry_in
   FROM unnest($1::bigint[]) AS k(group_id)
+ CROSS JOIN LATERAL (
+        SELECT CASE WHEN NOT g.paused AND NOT q.paused THEN belfry.late_after(q.max_wait_time_seconds, $2::float8) END AS target
+          FROM belfry.consumer_group g JOIN belfry.queue q ON q.id = g.queue_id
+         WHERE g.id = k.group_id OFFSET 0) AS q
  CROSS JOIN LATERAL (
         SELECT o.partition_id, o.committed, o.skip, o.attempts, o.failures,
                CASE WHEN o.retry_at > statement_timestamp() THEN extract(epoch FROM o.retry_at - statement_timestamp())::float8 END AS retry_in,
@@ -28,4 +32,4 @@ SELECT k.group_id, c.partition_id, head.age, c.due AND head.age >= $2::float8 AS
          WHERE m.partition_id = c.partition_id AND m.seq > c.committed AND (c.skip IS NULL OR NOT m.seq <@ c.skip)
          ORDER BY m.seq
          LIMIT 1) AS head
- WHERE c.stuck OR c.due AND head.age >= $2::float8
+ WHERE c.stuck OR c.due AND head.age >= q.target

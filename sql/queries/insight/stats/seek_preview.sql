@@ -1,33 +1,27 @@
 -- Counts the effects of a seek of group $2 in queue $1 to the instant $3. belfry.seek_cursors describes
 -- the instant. $4: only the partition of this name (NULL: all). $5: it examines at most $5 partitions by
--- name, and at most $5 partitions by ready_at. $6: in a partition with single deleted messages it counts
--- at most $6 messages.
+-- name, after the name $7 (NULL: from the first one). $6: in a partition with single deleted messages it
+-- counts at most $6 messages.
 --
 -- again counts finished and dead-lettered messages that the group receives again. skipped counts
 -- unfinished messages that the group does not receive. leases counts the live leases that the seek ends.
--- more: there may be more partitions. capped: a partition may have more than $6 messages.
+-- more: there may be more partitions, after the name last. capped: a partition may have more than $6
+-- messages.
 WITH chosen AS MATERIALIZED (
-    SELECT p.id
-      FROM (SELECT p.id FROM belfry.partition p
+    SELECT p.id, p.name
+      FROM (SELECT p.id, p.name FROM belfry.partition p
              WHERE $4::text IS NULL AND p.queue_id = $1::bigint AND NOT p.closed
+               AND p.name >= coalesce($7::text, '') AND p.name IS DISTINCT FROM $7::text
              ORDER BY p.name
              LIMIT $5::bigint) AS p
-    UNION
-    SELECT c.partition_id
-      FROM (SELECT c.partition_id FROM belfry.cursor c
-             WHERE $4::text IS NULL AND c.group_id = $2::bigint AND c.ready_at IS NOT NULL
-             ORDER BY c.ready_at
-             LIMIT $5::bigint) AS c
-    UNION
-    SELECT p.id FROM belfry.partition p WHERE p.queue_id = $1::bigint AND p.name = $4::text AND NOT p.closed
+    UNION ALL
+    SELECT p.id, p.name FROM belfry.partition p WHERE p.queue_id = $1::bigint AND p.name = $4::text AND NOT p.closed
 )
 SELECT count(*) AS cursors, coalesce(sum(CASE WHEN s.back THEN s.stored + s.parked ELSE 0 END), 0)::bigint AS again,
        coalesce(sum(CASE WHEN s.back THEN 0 ELSE s.stored - s.parked END), 0)::bigint AS skipped,
        count(*) FILTER (WHERE s.live) AS leases, coalesce(bool_or(s.stored >= $6::bigint AND s.holes > 0), false) AS capped,
-       (SELECT count(*) FROM (SELECT 1 FROM belfry.partition p
-                               WHERE $4::text IS NULL AND p.queue_id = $1::bigint AND NOT p.closed
-                               ORDER BY p.name
-                               LIMIT $5::bigint + 1) AS n) > $5::bigint AS more
+       $4::text IS NULL AND (SELECT count(*) FROM chosen) = $5::bigint AS more,
+       coalesce((SELECT c.name FROM chosen c ORDER BY c.name DESC LIMIT 1), '') AS last, statement_timestamp() AS counted_at
   FROM (SELECT c.live, p.holes, t.target <= c.committed AS back,
                CASE WHEN p.holes = 0 THEN t.high - t.low ELSE (
                     SELECT count(*) FROM (SELECT 1 FROM belfry.message m

@@ -5,7 +5,8 @@
 -- The messages of a queue are counted as by belfry.partition_counts, and those of a group as by insight/stats/group_lag. It reads
 -- the rows of the partitions, cursors and dead letters. Of the messages it reads the first unfinished one of each cursor that is
 -- behind, and the first one of each partition without a cursor. The column held counts the messages under live leases. The column
--- dead counts messages in the row of a queue, and dead letters in that of a group.
+-- dead counts messages in the row of a queue, and dead letters in that of a group. due_at is the oldest message of the cursors that
+-- are due or leased.
 WITH page AS MATERIALIZED (
     SELECT p.id, p.queue_id, p.last_seq, p.trimmed, p.closed, p.last_seq - p.trimmed - p.holes AS total
       FROM belfry.partition p
@@ -60,10 +61,10 @@ WITH page AS MATERIALIZED (
 SELECT statement_timestamp() AS at, (SELECT CASE WHEN count(*) = $2::bigint THEN max(p.id) END FROM page p) AS upto, NULL::bigint AS queue_id, NULL::bigint AS group_id,
        0::bigint AS partitions, 0::bigint AS total, 0::bigint AS pending, 0::bigint AS processing, 0::bigint AS dead, 0::bigint AS lagging,
        0::bigint AS lag, 0::bigint AS due, 0::bigint AS leased, 0::bigint AS resting, 0::bigint AS failing, 0::bigint AS held,
-       NULL::timestamptz AS oldest_at, NULL::timestamptz AS consumed_at
+       NULL::timestamptz AS oldest_at, NULL::timestamptz AS due_at, NULL::timestamptz AS consumed_at
 UNION ALL
 SELECT NULL, NULL, s.queue_id, NULL, count(*), sum(s.total)::bigint, sum(coalesce(s.waiting, s.alive))::bigint,
-       sum(coalesce(s.remaining - s.waiting, 0))::bigint, sum(s.total - s.alive)::bigint, 0, 0, 0, 0, 0, 0, 0, min(s.oldest_at), NULL
+       sum(coalesce(s.remaining - s.waiting, 0))::bigint, sum(s.total - s.alive)::bigint, 0, 0, 0, 0, 0, 0, 0, min(s.oldest_at), NULL, NULL
   FROM (SELECT k.queue_id, k.id, k.total, k.alive, max(least(k.remaining, k.alive)) FILTER (WHERE k.group_id IS NOT NULL) AS remaining,
                max(greatest(least(k.waiting, k.alive - k.remaining + k.waiting), 0)) FILTER (WHERE k.group_id IS NOT NULL) AS waiting,
                min(k.oldest_at) AS oldest_at
@@ -74,11 +75,11 @@ UNION ALL
 SELECT NULL, NULL, k.queue_id, k.group_id, count(*), 0, 0, 0, 0, count(*) FILTER (WHERE k.lag > 0), sum(k.lag)::bigint,
        count(*) FILTER (WHERE NOT k.live AND k.ready_at <= statement_timestamp()), count(*) FILTER (WHERE k.live),
        count(*) FILTER (WHERE NOT k.live AND k.ready_at > statement_timestamp()), count(*) FILTER (WHERE k.fails),
-       sum(k.held)::bigint, min(k.oldest_at), max(k.consumed_at)
+       sum(k.held)::bigint, min(k.oldest_at), min(k.oldest_at) FILTER (WHERE k.live OR k.ready_at <= statement_timestamp()), max(k.consumed_at)
   FROM place k
  WHERE k.group_id IS NOT NULL
  GROUP BY k.queue_id, k.group_id
 UNION ALL
-SELECT NULL, NULL, NULL, l.group_id, 0, 0, 0, 0, count(*), 0, 0, 0, 0, 0, 0, 0, NULL, NULL
+SELECT NULL, NULL, NULL, l.group_id, 0, 0, 0, 0, count(*), 0, 0, 0, 0, 0, 0, 0, NULL, NULL, NULL
   FROM letter l
  GROUP BY l.group_id
