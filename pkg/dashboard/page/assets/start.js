@@ -5,6 +5,7 @@ import { startCount } from "./count.js";
 import { startForms } from "./forms.js";
 import { startCharts } from "./chart.js";
 import { startKeys } from "./keys.js";
+import { startLetters } from "./letters.js";
 import { startLive } from "./live.js";
 import { startRedrive } from "./redrive.js";
 
@@ -15,6 +16,7 @@ export function start() {
   startCount();
   startCharts();
   startKeys();
+  startLetters();
   startLive();
   startRedrive();
 }
