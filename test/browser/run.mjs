@@ -7,6 +7,7 @@ import { inspect, look, shots, watch } from "./look.mjs";
 import { manages } from "./access.mjs";
 import * as aside from "./aside.mjs";
 import { firstMinute } from "./first.mjs";
+import { lettersCanBeChosen } from "./letters.mjs";
 import * as person from "./person.mjs";
 import { pictures } from "./pictures.mjs";
 import * as provider from "./provider.mjs";
@@ -337,6 +338,8 @@ const tests = {
   },
 
   async "every action on dead letters does what it says"() { await aside.pressDead(browser, open, patience); },
+
+  async "dead letters can be selected, and their payload opens in the row"() { await lettersCanBeChosen(browser, open, patience); },
 
   async "every action on rejected rows does what it says"() { await aside.pressRejected(browser, open, patience); },
 
