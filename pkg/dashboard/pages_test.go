@@ -177,7 +177,7 @@ func TestTheListOfQueues(t *testing.T) {
 func TestTheListOfGroups(t *testing.T) {
 	t.Parallel()
 	api := &recording{answers: answers{"/api/v1/groups": map[string]any{"groups": []any{
-		map[string]any{"queueName": "orders", "name": "billing", "lag": 1234, "oldestSeconds": 400, "deadLetters": 50_000, "leasedMessages": 7, "lastConsumedAt": time.Now()},
+		map[string]any{"queueName": "orders", "name": "billing", "lag": 1234, "oldestSeconds": 400, "late": true, "deadLetters": 50_000, "leasedMessages": 7, "lastConsumedAt": time.Now()},
 	}, "pagination": map[string]any{"next": "9_6_ordersbilling"}}}}
 	page := startOn(t, api).send(t, http.MethodGet, "/ui/groups?name=bill", "").Body.String()
 	require.Contains(t, api.asked, "/api/v1/groups?limit=50&name=bill&sort=oldest\n")

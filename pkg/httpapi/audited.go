@@ -18,22 +18,13 @@ func (s *Server) audited(action string, answer func(*wire.Params) (any, error)) 
 
 // auditedStream is like audited, for a handler that writes its answer itself.
 func (s *Server) auditedStream(action string, serve func(*wire.Params) error) echo.HandlerFunc {
-	return func(c echo.Context) error {
-		wire.IgnoreReads(c)
-		_, err := s.record(action, &wire.Params{Context: c, Status: http.StatusOK}, func(p *wire.Params) (any, error) { return nil, serve(p) })
+	return wire.Stream(func(p *wire.Params) error {
+		_, err := s.record(action, p, func(p *wire.Params) (any, error) { return nil, serve(p) })
 		return err
-	}
+	})
 }
 
-// stream returns the handler of a route that only reads. serve writes the answer.
-func stream(serve func(*wire.Params) error) echo.HandlerFunc {
-	return func(c echo.Context) error {
-		wire.IgnoreReads(c)
-		return serve(&wire.Params{Context: c, Status: http.StatusOK})
-	}
-}
-
-// confirmed returns the handler of another route that changes state: see Deps.Confirm.
+// confirmed returns the handler of a route that changes state without a row of the audit. It calls Deps.Confirm before the answer.
 func (s *Server) confirmed(answer func(*wire.Params) (any, error)) echo.HandlerFunc {
 	return wire.Change(func(p *wire.Params) (any, error) {
 		value, err := answer(p)

@@ -94,7 +94,7 @@ func (s *Server) operateRoutes() []Route {
 		{post, "/api/v1/messages/:partitionId/:transactionId/retry", Write | Granted, change(audit.RetryMessage, serves.RetryMessage)},
 		{remove, "/api/v1/dlq", Administer | Granted, change(audit.PurgeDeadLetters, serves.PurgeDeadLetters)},
 		{post, "/api/v1/dlq/purge", Administer | Granted, s.auditedStream(audit.PurgeDeadLetters, serves.PurgeToFile)},
-		{get, "/api/v1/dlq/count", Read | Granted, stream(serves.CountDeadLetters)},
+		{get, "/api/v1/dlq/count", Read | Granted, wire.Stream(serves.CountDeadLetters)},
 		{post, "/api/v1/dlq/redrive", Write | Granted, change(audit.RedriveDeadLetters, serves.Redrive)},
 		{post, "/api/v1/dlq/redrive/stream", Write | Granted, s.auditedStream(audit.RedriveDeadLetters, serves.StreamRedrive)},
 		{post, "/api/v1/inbox/rejected/retry", Write | Granted, change(audit.RetryInbox, serves.RetryInbox)},
@@ -123,11 +123,10 @@ func (s *Server) messageRoutes(serves *observe.Handlers) []Route {
 // deadLetterRoutes returns the routes that read dead letters, and that delete the dead letter of one message.
 func (s *Server) deadLetterRoutes() []Route {
 	serves := &deadletters.Handlers{Letters: s.deps.DeadLetters, Discarder: s.deps.DeadLetters, Owners: s.deps.Owners, Totals: s.deps.Totals}
-	summary := s.compressed([]Route{{get, "/api/v1/dlq/summary", Read | Granted, s.count(serves.Summary)}})
-	return append(summary,
-		Route{get, "/api/v1/dlq", Read | Granted, wire.JSON(serves.List)}, // its answers have payloads
-		Route{remove, "/api/v1/messages/:partitionId/:transactionId/dlq", Administer | Granted, s.audited(audit.PurgeDeadLetters, serves.Discard)},
-	)
+	return append(s.compressed([]Route{{get, "/api/v1/dlq/summary", Read | Granted, s.count(serves.Summary)}}), []Route{
+		{get, "/api/v1/dlq", Read | Granted, wire.JSON(serves.List)}, // its answers have payloads
+		{remove, "/api/v1/messages/:partitionId/:transactionId/dlq", Administer | Granted, s.audited(audit.PurgeDeadLetters, serves.Discard)},
+	}...)
 }
 
 // observeRoutes returns the other routes that only read. A route without Granted shows figures of processes or of the whole

@@ -38,7 +38,7 @@ type deadData struct {
 	Next, Further, Back template.URL
 	Export              template.URL
 	// Rows are the rows of Messages. A row is nil if its message is deleted.
-	Rows []*deadRow
+	Rows []*page.DeadRow
 	// AsOf bounds the actions to an earlier count. It is empty before a count.
 	AsOf string
 }
@@ -70,9 +70,7 @@ func (d *deadData) ByError(c *api.DeadLetterError) template.URL {
 
 // ByShape returns this page with the queue, group and shape of a count as filters. It drops the filter by error.
 func (d *deadData) ByShape(c *api.DeadLetterShape) template.URL {
-	f := d.deadFilter
-	f.Queue, f.Group, f.Shape, f.Error = c.Queue, c.ConsumerGroup, c.ErrorShape, ""
-	return f.link("dead")
+	return deadFilter{Queue: c.Queue, Group: c.ConsumerGroup, Partition: d.Partition, Shape: c.ErrorShape, From: d.From, To: d.To}.link("dead")
 }
 
 // ByPartition returns this page with the queue, group and partition of a count as filters.
@@ -90,13 +88,13 @@ func (d *deadData) Of(queue, group, partition string) template.URL {
 
 // instant parses a text that readTime has accepted.
 func instant(text string) time.Time {
-	at, _ := parseInstant(text)
+	at, _ := page.ParseInstant(text)
 	return at
 }
 
 // readTime parses an instant of the filter, and returns it in the format of the API. It sets Wrong for an invalid instant.
 func (d *deadData) readTime(text string) string {
-	at, ok := parseInstant(text)
+	at, ok := page.ParseInstant(text)
 	switch {
 	case text == "":
 		return ""
@@ -128,7 +126,7 @@ func deadLetters(r *page.Request) (*page.Content, error) {
 	shown := *found
 	shown.Messages = slices.Clone(found.Messages)
 	for i := range shown.Messages {
-		d.Rows = append(d.Rows, rowOf(r, &shown.Messages[i]))
+		d.Rows = append(d.Rows, page.LetterRow(r, &shown.Messages[i]))
 		shown.Messages[i].ErrorMessage = page.ClipText(shown.Messages[i].ErrorMessage)
 	}
 	shown.Shapes = found.Shapes[:min(len(found.Shapes), maxCounts)]

@@ -196,7 +196,7 @@ func previewSeek(r *page.Request, path, to string) (*seekData, error) {
 	case "end":
 		target = append(target, "toEnd", "true")
 	default:
-		at, ok := parseInstant(seek.At)
+		at, ok := page.ParseInstant(seek.At)
 		if !ok {
 			seek.Error = "The instant cannot be read: write it like 2026-05-16T08:41:27Z."
 			return seek, nil
@@ -210,14 +210,4 @@ func previewSeek(r *page.Request, path, to string) (*seekData, error) {
 		seek.Error = "The group has no cursor in a partition with the name " + seek.Partition + "."
 	}
 	return seek, err
-}
-
-// parseInstant parses an instant from a form or a query. An instant without a time zone is in UTC.
-func parseInstant(text string) (time.Time, bool) {
-	for _, layout := range []string{time.RFC3339, "2006-01-02T15:04:05", "2006-01-02T15:04", "2006-01-02 15:04:05", "2006-01-02 15:04", "2006-01-02"} {
-		if at, err := time.Parse(layout, text); err == nil {
-			return at, true
-		}
-	}
-	return time.Time{}, false
 }

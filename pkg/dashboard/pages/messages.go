@@ -78,7 +78,7 @@ func messages(r *page.Request) (*page.Content, error) {
 func (d *messagesData) path(r *page.Request) string {
 	from, until, latest := "1970-01-01T00:00:00Z", "", r.Now
 	if d.Until != "" {
-		at, ok := parseInstant(d.Until)
+		at, ok := page.ParseInstant(d.Until)
 		if !ok {
 			d.Error = "The instant cannot be read: write it like 2026-05-16T08:41:27Z."
 			return ""

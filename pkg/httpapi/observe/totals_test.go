@@ -22,12 +22,12 @@ func counted() *apitest.Fakes {
 	return &apitest.Fakes{Totals: totals.Snapshot{At: at, Queues: []totals.Queue{
 		{ID: apitest.IDTwo, Name: "B", CreatedAt: time.Unix(0, 0), Groups: 1, QueueSums: totals.QueueSums{Partitions: 1, Messages: totals.Counts{Total: 100, Pending: 100}, Oldest: at}},
 		{
-			ID: apitest.IDOne, Name: "a", Namespace: "n", Task: "t", CreatedAt: time.Unix(0, 0), Paused: true, Groups: 2, DeadLetters: 50_000, Failing: 1,
+			ID: apitest.IDOne, Name: "a", Namespace: "n", Task: "t", CreatedAt: time.Unix(0, 0), Paused: true, Groups: 2, DeadLetters: 50_000, Failing: 1, Late: true,
 			QueueSums: totals.QueueSums{Partitions: 3, Messages: totals.Counts{Total: 20, Pending: 7, Processing: 2, Dead: 5}, Oldest: at.Add(-90 * time.Second)},
 		},
 	}, Groups: []totals.Group{
 		{Queue: "B", Name: "g", Mode: queue.SubscribeAll, CreatedAt: time.Unix(0, 0), GroupSums: totals.GroupSums{Partitions: 1, Lag: 100, Lagging: 1, Due: 1}},
-		{Queue: "a", QueuePaused: true, Name: "g", Mode: queue.SubscribeAll, CreatedAt: time.Unix(0, 0), GroupSums: totals.GroupSums{
+		{Queue: "a", QueuePaused: true, Name: "g", Late: true, Mode: queue.SubscribeAll, CreatedAt: time.Unix(0, 0), GroupSums: totals.GroupSums{
 			Partitions: 3, Lag: 9, Lagging: 2, Due: 1, Leased: 1, Resting: 1, Failing: 1, Held: 2, DeadLetters: 49_999, Oldest: at.Add(-90 * time.Second), ConsumedAt: at,
 		}},
 		{Queue: "a", Name: "h", Mode: queue.SubscribeNew, StartAt: at, CreatedAt: time.Unix(0, 0), Paused: true, GroupSums: totals.GroupSums{Lag: 3, DeadLetters: 1}},
@@ -35,7 +35,7 @@ func counted() *apitest.Fakes {
 }
 
 const groupG = `"name": "g", "paused": false, "subscriptionMode": null, "subscriptionTimestamp": null, "createdAt": "1970-01-01T00:00:00.000Z", "joining": false,
-	"partitions": 3, "lag": 9, "oldestSeconds": 90, "partitionsWithLag": 2, "due": 1, "leased": 1, "resting": 1, "failing": 1, "leasedMessages": 2, "deadLetters": 49999,
+	"partitions": 3, "lag": 9, "oldestSeconds": 90, "late": true, "partitionsWithLag": 2, "due": 1, "leased": 1, "resting": 1, "failing": 1, "leasedMessages": 2, "deadLetters": 49999,
 	"lastConsumedAt": "2026-05-16T12:00:00.123Z"`
 
 func TestQueuesHaveTheirTotals(t *testing.T) {
@@ -43,7 +43,7 @@ func TestQueuesHaveTheirTotals(t *testing.T) {
 	f := counted()
 	require.JSONEq(t, `{"countedAt": "2026-05-16T12:00:00.123Z", "queues": [{"id": "01000000-0000-0000-0000-000000000001", "name": "a", "namespace": "n", "task": "t",
 		"createdAt": "1970-01-01T00:00:00.000Z", "paused": true, "groups": 2, "partitions": 3, "messages": {"total": 20, "pending": 7, "processing": 2, "deadLetter": 5},
-		"deadLetters": 50000, "failing": 1, "oldestSeconds": 90}], "pagination": {"limit": 1000, "next": null}}`,
+		"deadLetters": 50000, "failing": 1, "oldestSeconds": 90, "late": true}], "pagination": {"limit": 1000, "next": null}}`,
 		listed(t, f, "/api/v1/queues?limit=5000&name=A&namespace=n&task=t"))
 	for sort, first := range map[string]string{"": "B", "name": "B", "backlog": "B", "pending": "B", "oldest": "a", "failures": "a", "deadLetters": "a", "partitions": "a", "stored": "B"} {
 		var page api.QueuePage

@@ -226,3 +226,11 @@ func AppendInt(b []byte, prefix string, n int) []byte {
 func AppendBool(b []byte, prefix string, v bool) []byte {
 	return strconv.AppendBool(append(b, prefix...), v)
 }
+
+// Stream returns the handler of a route that writes its answer itself.
+func Stream(serve func(*Params) error) echo.HandlerFunc {
+	return func(c echo.Context) error {
+		IgnoreReads(c)
+		return serve(&Params{Context: c, Status: http.StatusOK})
+	}
+}

@@ -23,7 +23,7 @@ func newGroupsFixture(t *testing.T) *groupsFixture {
 	t.Helper()
 	pool := enginetest.Pool(t, enginetest.Database(t))
 	conn := enginetest.Connect(t, pool.Config().ConnString())
-	return &groupsFixture{Groups: stats.NewGroups(pool, time.Minute), t: t, conn: conn}
+	return &groupsFixture{Groups: stats.NewGroups(pool), t: t, conn: conn}
 }
 
 func (d *groupsFixture) exec(statement string, args ...any) {
@@ -187,7 +187,7 @@ func TestGroupsReadEveryPage(t *testing.T) {
 // in the time lag.
 func TestRedrivenMessagesCountAsLag(t *testing.T) {
 	r := newFixture(t)
-	groups := stats.NewGroups(r.pool, time.Minute)
+	groups := stats.NewGroups(r.pool)
 	// requireLag checks every figure. age is the age of the oldest message in hours.
 	requireLag := func(counts stats.Counts, lag int64, age float64, why string) {
 		t.Helper()
