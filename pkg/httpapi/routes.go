@@ -52,7 +52,6 @@ func (s *Server) dataRoutes() []Route {
 		{post, "/api/v1/transaction", Write | Granted | MessagesBody, serves.Transaction},
 		{post, "/api/v1/lease/:leaseId/extend", Write | Granted, answer(serves.Extend)},
 		{post, "/api/v1/traces", Write | Granted | MessagesBody, answer(serves.AddTrace)},
-
 		{post, "/streams/v1/queries", Write | Granted, s.confirmed(serves.RegisterQuery)},
 		{post, "/streams/v1/cycle", Write | Granted | MessagesBody, serves.Cycle},
 		{post, "/streams/v1/state/get", Read | Granted | KeysBody, answer(serves.StreamState)},
@@ -136,7 +135,6 @@ func (s *Server) observeRoutes(serves *observe.Handlers) []Route {
 	return []Route{
 		{get, "/openapi.json", Public, s.openapi},
 		{get, "/api/v1/whoami", AnyRole | Granted, answer(s.whoami)},
-
 		{get, "/api/v1/queues", Read | Granted, answer(serves.ListQueues)},
 		{get, "/api/v1/groups", Read | Granted, answer(serves.ListAllGroups)},
 		{get, "/api/v1/totals", Read | Granted, answer(serves.ShowTotals)},
@@ -145,7 +143,6 @@ func (s *Server) observeRoutes(serves *observe.Handlers) []Route {
 		{get, "/api/v1/explain", Read | Granted, answer(serves.Explain)},
 		{get, "/api/v1/doctor", Administer, count(serves.Examine)},
 		{get, "/api/v1/audit", Administer | Granted, answer(serves.ListAudit)},
-
 		{get, "/api/v1/resources/queues/:queue", Read | Granted, count(serves.Queue)},
 		{get, "/api/v1/resources/queues/:queue/groups", Read | Granted, answer(serves.GroupsOfQueue)},
 		{get, "/api/v1/resources/queues/:queue/partitions", Read | Granted, answer(serves.Partitions)},
@@ -156,14 +153,12 @@ func (s *Server) observeRoutes(serves *observe.Handlers) []Route {
 		{get, "/api/v1/status/queues/:queue", Read | Granted, count(serves.QueueStatus)},
 		{get, "/api/v1/status/dispatcher", Read, count(serves.DispatcherStatus)},
 		{get, "/api/v1/status/sweeps", Read | Granted, answer(serves.Sweeps)},
-
 		{get, "/api/v1/consumer-groups", Read | Granted, count(serves.ListGroups)},
 		{get, "/api/v1/consumer-groups/lagging", Read | Granted, count(serves.LaggingGroups)},
 		{get, "/api/v1/consumer-groups/:group", Read | Granted, count(serves.ShowGroup)},
 		{get, "/api/v1/consumer-groups/:group/queues/:queue", Read | Granted, answer(serves.ShowGroupOfQueue)},
 		{get, "/api/v1/consumer-groups/:group/queues/:queue/partitions", Read | Granted, answer(serves.Places)},
 		{get, "/api/v1/consumer-groups/:group/queues/:queue/seek", Read | Granted, answer(serves.PreviewSeek)},
-
 		{get, "/api/v1/messages", Read | Granted, answer(serves.Messages)},
 		{get, "/api/v1/traces/names", Read | Granted, answer(serves.TraceNames)},
 		{get, "/api/v1/attachments", Read | Granted, count(serves.ListAttachments)},

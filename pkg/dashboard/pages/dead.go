@@ -12,9 +12,8 @@ import (
 
 const (
 	// deadPage is how many dead letters one page lists.
-	deadPage = "50"
-	// deadExamined is how many dead letters one page counts.
-	deadExamined = "50000"
+	deadPage     = "50"
+	deadExamined = "50000" // how many dead letters one page counts
 	// maxCounts is the maximum number of errors on one page, and also the maximum number of partitions.
 	maxCounts = 20
 )
@@ -37,8 +36,7 @@ type deadData struct {
 	// Next is the next page of the list. Further is the page that examines older dead letters. Back is the first page.
 	Next, Further, Back template.URL
 	Export              template.URL
-	// Rows are the rows of Messages. A row is nil if its message is deleted.
-	Rows []*page.DeadRow
+	Rows                []*page.DeadRow // of Messages; nil: the message is deleted
 	// AsOf bounds the actions to an earlier count. It is empty before a count.
 	AsOf string
 }
