@@ -119,7 +119,7 @@ func (s *Server) messageRoutes(serves *observe.Handlers) []Route {
 	}
 }
 
-// deadLetterRoutes returns the routes that read dead letters, and that delete the dead letter of one message.
+// deadLetterRoutes returns the routes of package deadletters.
 func (s *Server) deadLetterRoutes() []Route {
 	serves := &deadletters.Handlers{Letters: s.deps.DeadLetters, Discarder: s.deps.DeadLetters, Owners: s.deps.Owners, Totals: s.deps.Totals}
 	return append(s.compressed([]Route{{get, "/api/v1/dlq/summary", Read | Granted, s.count(serves.Summary)}}), []Route{

@@ -58,7 +58,7 @@ func (r *redriveRequest) member(name string, value jsontext.Value) (err error) {
 		text, ok := wire.Text(value)
 		switch {
 		case !ok || text == "" || strings.ContainsRune(text, 0):
-			return queue.Invalidf("%s must be a string from the summary of the dead letters, not %s", name, wire.Clip(string(value)))
+			return queue.Invalidf("%s must be the beginning of an error as a string, not %s", name, wire.Clip(string(value)))
 		case name == "errorShape":
 			r.Shape = &text
 		default:
