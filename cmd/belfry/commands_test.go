@@ -129,6 +129,7 @@ var ofExamples = map[string]documentedRun{
 	"belfry dlq list --queue orders":                                                                {want: "billing"},
 	"belfry dlq purge orders --all --dry-run":                                                       {want: "orders yes 1 0 1"},
 	"belfry dlq purge orders --group billing --all":                                                 {more: "--yes --dry-run", want: "orders yes 1 0 1"},
+	"belfry dlq purge orders --all --save removed.ndjson":                                           {more: "--yes --dry-run", want: "orders yes 1 0 1"},
 	"belfry dlq redrive orders --all --dry-run":                                                     {want: "orders billing yes 1 0 0 1"},
 	"belfry dlq redrive orders --all --to-queue orders.parked":                                      {before: "belfry queue create orders.parked; ", more: "--yes --dry-run", want: "orders billing yes 1"},
 	"belfry dlq redrive orders --group billing --all":                                               {more: "--yes --dry-run", want: "orders billing yes 1 0 0 1"},

@@ -118,9 +118,29 @@ func (b builder) buildHistory() {
 	}
 	b.writer = history.NewWriter(b.pool, b.counts, history.Sources{
 		Instance: history.Instance{ID: queue.NewID().String(), Hostname: hostname(), Port: portOf(b.addr), PID: os.Getpid()},
-		Parked:   b.parked, Pool: b.connections, Written: b.changes.Changed,
+		Parked:   b.parked, Pool: b.connections, Backlog: b.backlogs, Written: b.changes.Changed,
 	}, b.log)
 	b.runs = append(b.runs, b.writer.Run)
+}
+
+// backlogs counts the unfinished messages of all queues and groups.
+func (b builder) backlogs(ctx context.Context) (*history.Backlogs, error) {
+	s, err := b.totals.Fresh(ctx, 0)
+	if err != nil {
+		return nil, err
+	}
+	found := &history.Backlogs{At: s.At, Took: s.Took, Depths: map[history.Key]history.Depth{}}
+	for i := range s.Queues {
+		if q := &s.Queues[i]; q.Backlog() > 0 {
+			found.Depths[history.Key{Queue: q.Name}] = history.Depth{Messages: q.Backlog(), Oldest: q.Oldest}
+		}
+	}
+	for i := range s.Groups {
+		if g := &s.Groups[i]; g.Lag > 0 {
+			found.Depths[history.Key{Queue: g.Queue, Group: g.Name}] = history.Depth{Messages: g.Lag, Oldest: g.Oldest}
+		}
+	}
+	return found, nil
 }
 
 // connections counts the connections of the pool.

@@ -9,6 +9,7 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/belfry-mq/belfry/pkg/dashboard/page"
 	"github.com/belfry-mq/belfry/pkg/dashboard/source"
 )
 
@@ -264,11 +265,13 @@ func leave(w http.ResponseWriter, r *http.Request, to string) {
 func counted(answer any) string {
 	members, _ := answer.(map[string]any)
 	text := ""
-	for _, field := range []struct{ name, text string }{
-		{"redriven", "redriven"}, {"purged", "deleted"}, {"retried", "rows"}, {"discarded", "rows"}, {"messages", "messages"}, {"skipped", "skipped"}, {"partitionsUpdated", "partitions"}, {"remaining", "remain: do it again"},
+	for _, field := range []struct{ name, one, many string }{
+		{"redriven", "redriven", "redriven"}, {"purged", "deleted", "deleted"}, {"retried", "row", "rows"}, {"discarded", "row", "rows"},
+		{"messages", "message", "messages"}, {"skipped", "skipped", "skipped"}, {"partitionsUpdated", "partition", "partitions"},
+		{"remaining", "remains: do it again", "remain: do it again"},
 	} {
 		if n, ok := members[field.name].(float64); ok && (n > 0 || text == "" && field.name != "remaining" && field.name != "skipped") {
-			text += fmt.Sprintf(" %.0f %s.", n, field.text)
+			text += " " + page.Plural(int64(n), field.one, field.many) + "."
 		}
 	}
 	if members["more"] == true {

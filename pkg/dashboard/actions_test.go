@@ -163,7 +163,7 @@ func TestAPayloadIsShownAsItIsStored(t *testing.T) {
 	deep := `{"url": "https://a/?b=1&c=<2>", "deep": ` + strings.Repeat("[", 60) + strings.Repeat("]", 60) + `, "after": 9007199254740993}`
 	s := startOn(t, answers{"/api/v1/messages/p/t": map[string]any{"payload": json.RawMessage(deep)}})
 	page := html.UnescapeString(s.send(t, http.MethodGet, "/ui/message?partition=p&t=t", "").Body.String())
-	require.Contains(t, page, `"https://a/?b=1&c=<2>"</span>`)
+	require.Contains(t, page, `"https://a/?b=1&c=<2>"</bdi></span>`)
 	require.Contains(t, page, `9007199254740993</span>`)
 	require.Contains(t, page, "The payload has more values than are shown.")
 }

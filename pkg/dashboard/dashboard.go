@@ -236,6 +236,8 @@ func (d *Dashboard) failure(err error) (int, *page.Failure) {
 	case http.StatusServiceUnavailable:
 		failure.Title, failure.Advice = "The server cannot answer in time", "The page loads again automatically. See /readyz for the readiness of the server."
 	}
+	failure.Again = answer.Status >= http.StatusInternalServerError
+	failure.Live = failure.Again || answer.Status == http.StatusNotFound // the object may be created
 	return answer.Status, failure
 }
 

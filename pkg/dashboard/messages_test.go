@@ -45,7 +45,7 @@ func TestASearchIsBoundedAndContinues(t *testing.T) {
 	link, _, _ = strings.Cut(link, `"`)
 	page = s.send(t, http.MethodGet, "/ui/messages?after=5"+strings.ReplaceAll(link, "&amp;", "&"), "").Body.String()
 	require.Len(t, reads, 7, "the search stops at the page with the message")
-	require.Contains(t, page, `<code>late</code>`)
+	require.Contains(t, page, `<code><bdi>late</bdi></code>`)
 }
 
 // messageOf is an API with one message.

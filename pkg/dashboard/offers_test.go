@@ -18,7 +18,7 @@ func TestMaintenanceIsTheFirstProblem(t *testing.T) {
 		"/api/v1/system/maintenance": switches,
 		"/api/v1/status/dispatcher":  map[string]any{"listener": map[string]any{"state": "deaf"}},
 	})
-	require.Regexp(t, `(?s)Pushes are kept on the disks.*No consumer receives a message\..*<strong>deaf`, s.send(t, http.MethodGet, "/ui/", "").Body.String())
+	require.Regexp(t, `(?s)Pushes are kept on the disks.*No consumer receives a message\..*<strong><bdi>deaf`, s.send(t, http.MethodGet, "/ui/", "").Body.String())
 	switches["maintenanceMode"], switches["popMaintenanceMode"] = false, false
 	page := startOn(t, answers{"/api/v1/system/maintenance": switches}).send(t, http.MethodGet, "/ui/", "").Body.String()
 	require.NotContains(t, page, "Pushes are kept")

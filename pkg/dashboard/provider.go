@@ -88,6 +88,7 @@ func (d *Dashboard) endSignIn(w http.ResponseWriter, r *http.Request) {
 func (d *Dashboard) startSession(w http.ResponseWriter, r *http.Request, s *provider.Session) {
 	http.SetCookie(w, untilEnd(newCookie(r, tokenCookie, s.Token), s.Principal.ExpiresAt))
 	http.SetCookie(w, newCookie(r, providerCookie, s.Cookie))
+	http.SetCookie(w, newCookie(r, sessionCookie, "1"))
 }
 
 // untilEnd sets the lifetime of a cookie with a token. The zero time means until the browser is closed. Browsers use MaxAge,
@@ -126,6 +127,7 @@ func (d *Dashboard) session(w http.ResponseWriter, r *http.Request) (*source.Cal
 // begun the session and can end its own session, the browser goes to the provider, which sends it back to the sign-in page.
 func (d *Dashboard) signOut(w http.ResponseWriter, r *http.Request) {
 	dropCookie(w, r, tokenCookie)
+	dropCookie(w, r, sessionCookie)
 	cookie, err := r.Cookie(providerCookie)
 	if err != nil || d.deps.Provider == nil {
 		redirect(w, "sign-in")

@@ -97,7 +97,7 @@ func TestSignInWithAProvider(t *testing.T) {
 		}
 		w = p.load(t, http.MethodGet, "/ui/")
 		require.Equal(t, http.StatusOK, w.Code)
-		require.Contains(t, w.Body.String(), `ann <span class="tag">admin</span>`)
+		require.Contains(t, w.Body.String(), `<bdi>ann</bdi> <span class="tag">admin</span>`)
 		require.Equal(t, http.StatusForbidden, p.load(t, http.MethodGet, back).Code, "the address works once")
 	}
 }

@@ -8,16 +8,20 @@ import (
 	"net/url"
 	"strings"
 	"time"
+	"unicode"
+	"unicode/utf8"
 
 	"github.com/belfry-mq/belfry/pkg/access/identity"
 	"github.com/belfry-mq/belfry/pkg/access/provider"
+	"github.com/belfry-mq/belfry/pkg/access/token"
 	"github.com/belfry-mq/belfry/pkg/dashboard/source"
 	"github.com/belfry-mq/belfry/pkg/queue"
 )
 
 const (
 	// tokenCookie has the token of a session. noticeCookie has the result of the last action.
-	tokenCookie, noticeCookie = "belfry_token", "belfry_notice"
+	// sessionCookie stays when a browser drops the token at its end, so it tells an ended session from a first visit.
+	tokenCookie, noticeCookie, sessionCookie = "belfry_token", "belfry_notice", "belfry_session"
 	// maxToken is the maximum size of a token in bytes.
 	maxToken = provider.MaxCookie
 	// maxForm is the maximum size of a form in bytes. maxSignIn is the maximum size of the sign-in form, which needs no
@@ -58,14 +62,39 @@ func (d *Dashboard) toSignIn(w http.ResponseWriter, r *http.Request, err error) 
 	if next := strings.TrimPrefix(r.URL.RequestURI(), prefix); next != "" && d.local(next) != "" {
 		query.Set("next", next)
 	}
-	if !errors.Is(err, errNoToken) {
-		setNotice(w, r, errorText(err), true)
+	if why := whySignIn(r, err); why != "" {
+		setNotice(w, r, why, true)
 	}
+	dropCookie(w, r, sessionCookie)
 	to := "sign-in"
 	if len(query) > 0 {
 		to += "?" + query.Encode()
 	}
 	redirect(w, to)
+}
+
+// whySignIn says why the sign-in page appears. It is empty at a first visit.
+func whySignIn(r *http.Request, err error) string {
+	_, never := r.Cookie(sessionCookie)
+	switch {
+	case token.IsExpired(err), errors.Is(err, errNoToken) && never == nil:
+		return "Your session has run out. Sign in again."
+	case errors.Is(err, errNoToken):
+		return ""
+	case queue.CodeOf(err) == queue.CodeUnauthenticated:
+		return "Your token is not accepted any more: " + errorText(err) + ". Sign in with another one."
+	}
+	return sentence(errorText(err))
+}
+
+// sentence returns a text with a capital at its beginning and a full stop at its end.
+func sentence(text string) string {
+	first, size := utf8.DecodeRuneInString(text)
+	text = string(unicode.ToUpper(first)) + text[size:]
+	if !strings.HasSuffix(text, ".") {
+		text += "."
+	}
+	return text
 }
 
 // showSignIn serves the sign-in page.
@@ -103,6 +132,7 @@ func (d *Dashboard) signIn(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	http.SetCookie(w, untilEnd(newCookie(r, tokenCookie, text), p.ExpiresAt))
+	http.SetCookie(w, newCookie(r, sessionCookie, "1"))
 	dropCookie(w, r, providerCookie)
 	if next == "" {
 		next = "./"

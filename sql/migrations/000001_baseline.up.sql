@@ -449,9 +449,15 @@ CREATE TABLE belfry.history (
     latency            bigint[] NOT NULL,
     -- Requests that waited at the end of the minute. NULL: the newest earlier value applies.
     parked             bigint,
+    -- The backlog at counted_at: its unfinished messages, and when the oldest of them was stored. The row of consumer_group '' has
+    -- the backlog of the queue. NULL: the newest earlier value applies. These values are the same at every instance.
+    depth              bigint,
+    oldest_at          timestamptz,
+    counted_at         timestamptz,
     PRIMARY KEY (at, minutes, instance, queue, consumer_group)
 );
 CREATE INDEX history_minutes ON belfry.history (minutes, at) WHERE minutes < 360;
+CREATE INDEX history_depth ON belfry.history (queue, consumer_group, counted_at DESC) WHERE depth IS NOT NULL;
 
 -- From sql/schema/history_instance.sql.
 
@@ -4433,4 +4439,4 @@ BEGIN
         END LOOP;
     END LOOP;
 END $$;
-COMMENT ON FUNCTION belfry.baseline() IS 'bb8739023ad997f80175c8748ccb9aec26f664945b04e5e46ee60aaba1d755d9';
+COMMENT ON FUNCTION belfry.baseline() IS '57d1f6e8b64ff2677b60269731085c49d3ca82239a951ba6c407ed061f3fa0e3';

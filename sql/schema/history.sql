@@ -32,6 +32,12 @@ CREATE TABLE belfry.history (
     latency            bigint[] NOT NULL,
     -- Requests that waited at the end of the minute. NULL: the newest earlier value applies.
     parked             bigint,
+    -- The backlog at counted_at: its unfinished messages, and when the oldest of them was stored. The row of consumer_group '' has
+    -- the backlog of the queue. NULL: the newest earlier value applies. These values are the same at every instance.
+    depth              bigint,
+    oldest_at          timestamptz,
+    counted_at         timestamptz,
     PRIMARY KEY (at, minutes, instance, queue, consumer_group)
 );
 CREATE INDEX history_minutes ON belfry.history (minutes, at) WHERE minutes < 360;
+CREATE INDEX history_depth ON belfry.history (queue, consumer_group, counted_at DESC) WHERE depth IS NOT NULL;

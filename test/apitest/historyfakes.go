@@ -27,6 +27,10 @@ func (historyFake) Parked(context.Context, history.Range, history.Filter) ([]his
 	return nil, nil
 }
 
+func (historyFake) Backlog(context.Context, history.Range, []string, history.Filter) ([]history.BacklogAt, error) {
+	return nil, nil
+}
+
 func (historyFake) Queues(context.Context, history.Range, history.Filter) ([]history.Bucket, error) {
 	return nil, nil
 }

@@ -150,7 +150,7 @@ export async function pressRejected(browser, open, patience) {
   for (const part of ["public.orders", "shop.broken", "no_broken", "1 failure", "the reason 6", "9007199254740993", "<b>long"]) assert.ok(text.includes(part), `${part} in ${text}`);
 
   await press("Retry row 1006");
-  await done("In the inbox again: 1 rows");
+  await done("In the inbox again: 1 row");
   await until("the row is a message", async () => await stored("rejected-6") === "1");
   await page.locator("[data-live-switch][data-open]").waitFor();
   await unfold("Discard row 1003"); // the form must still belong to row 1003 after other rows disappear
@@ -159,7 +159,7 @@ export async function pressRejected(browser, open, patience) {
   assert.equal(await sql(open, "SELECT belfry.inbox_retry('{1005}')"), "1");
   await page.locator("code", { hasText: "rejected-5" }).waitFor({ state: "detached" });
   await press(/^Delete row/);
-  await done("Deleted: 1 rows");
+  await done("Deleted: 1 row");
   assert.equal(await rejected(), "rejected-1 rejected-2 rejected-4");
   assert.equal(await stored("rejected-3"), "0");
 
@@ -167,7 +167,7 @@ export async function pressRejected(browser, open, patience) {
   await page.getByLabel("Reason").selectOption("queue_full");
   await press("Apply");
   await press("Retry all that match");
-  await done("In the inbox again: 1 rows");
+  await done("In the inbox again: 1 row");
   await until("the row is a message", async () => await stored("rejected-1") === "1");
   assert.equal(await rejected(), "rejected-2 rejected-4");
 

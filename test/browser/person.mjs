@@ -4,18 +4,18 @@ import assert from "node:assert/strict";
 // aims: links do not move while the pointer is over them. When the pointer leaves the list, the list is updated.
 export async function aims(browser, open) {
   const page = await browser.newPage();
-  await open.push("person.rows", "a", [1]);
-  await page.goto(`${open.url}/ui/messages?q=person.rows`);
+  await open.push("person.aim.b", "a", [1]);
+  await page.goto(`${open.url}/ui/queues?name=person.aim`);
   await page.locator("[data-live-switch][data-open]").waitFor();
-  const first = page.locator("[data-live=messages] tbody th a").first();
+  const first = page.locator("[data-live=queues] tbody th a").first();
   const before = await first.getAttribute("href");
   await first.hover();
-  await open.push("person.rows", "a", [2]);
-  await page.locator("[data-live=messages][data-held]").waitFor();
+  await open.push("person.aim.a", "a", [2]);
+  await page.locator("[data-live=queues][data-held]").waitFor();
   assert.equal(await first.getAttribute("href"), before);
   await page.mouse.move(5, 5);
-  await page.waitForFunction((old) => document.querySelector("[data-live=messages] tbody th a").getAttribute("href") !== old, before);
-  assert.equal(await page.locator("[data-live=messages] tbody tr").count(), 2);
+  await page.waitForFunction((old) => document.querySelector("[data-live=queues] tbody th a").getAttribute("href") !== old, before);
+  assert.equal(await page.locator("[data-live=queues] tbody tr").count(), 2);
   assert.equal(await page.locator("[data-held]").count(), 0);
   await page.close();
 }
@@ -77,13 +77,13 @@ export async function triesAgain(browser, open) {
   await payload.fill(text);
   await form.getByLabel("Transaction id").fill("x".repeat(300));
   await press();
-  await form.getByRole("alert").getByText("Nothing was changed").waitFor();
+  await page.getByRole("alert").getByText("Nothing was changed").waitFor();
   assert.equal(await payload.inputValue(), text);
   await form.getByLabel("Transaction id").fill("");
   const lose = async (route) => { await route.fetch(); await route.abort(); };
   await page.route("**/ui/do", lose); // the message is stored, and the answer is lost
   await press();
-  await form.getByRole("alert").getByText("did not answer").waitFor();
+  await page.getByRole("alert").getByText("did not answer").waitFor();
   assert.equal(await payload.inputValue(), text);
   await page.unroute("**/ui/do");
   await press();
@@ -93,7 +93,7 @@ export async function triesAgain(browser, open) {
   await page.getByText("Push a test message").click();
   await page.route("**/ui/do", lose);
   await press();
-  await form.getByRole("alert").waitFor();
+  await page.getByRole("alert").waitFor();
   await payload.fill("2"); // another message
   await page.unroute("**/ui/do");
   await press();

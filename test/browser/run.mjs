@@ -6,11 +6,13 @@ import { Server, seed } from "./api.mjs";
 import { inspect, look, shots, watch } from "./look.mjs";
 import { manages } from "./access.mjs";
 import * as aside from "./aside.mjs";
+import * as backlog from "./backlog.mjs";
 import { firstMinute } from "./first.mjs";
 import { lettersCanBeChosen } from "./letters.mjs";
 import * as person from "./person.mjs";
 import { pictures } from "./pictures.mjs";
 import * as provider from "./provider.mjs";
+import * as sizes from "./sizes.mjs";
 import * as system from "./system.mjs";
 import * as totals from "./totals.mjs";
 import * as transport from "./transport.mjs";
@@ -44,10 +46,13 @@ const tests = {
     await seed(open);
     open.partition = await system.seedMessages(open);
     await aside.seed(open);
+    await backlog.seed(open);
     await look(browser, open.url, [...fullPages, ...aside.fullPages, ...system.fullPages(open.partition), ...system.adminPages], "data");
   },
 
   async "one thing has one number on every page"() { await totals.oneNumber(browser, open); },
+
+  async "the backlog of a queue and a group is drawn"() { await backlog.isDrawn(browser, open); },
 
   async "a change of the totals arrives at an open page"() { await totals.aChangeArrives(browser, open, patience); },
 
@@ -503,11 +508,13 @@ async function pressesNothing(context, page, { url, partition }) {
     const [, notice = ""] = /belfry_notice=([^;]*)/.exec(answer.headers()["set-cookie"]) ?? [];
     assert.match(Buffer.from(notice, "base64url").toString(), /^-Nothing was changed: .*(permission|read-only)/, action);
   }
-  const redrive = await context.request.post(`${url}/ui/redrive`, { form: { action: "redrive", ...fields }, maxRedirects: 0 });
+  const redrive = await context.request.post(`${url}/ui/redrive`, { form: { action: "redrive", "as-of": "x", ...fields }, maxRedirects: 0 });
   assert.equal(redrive.status(), 403, "a redrive with progress");
 }
 
 if (shots) tests["screenshots of the shop"] = () => pictures(browser, process.env.BELFRY_SHOP, shots);
+
+Object.assign(tests, sizes.tests(browser, open, patience));
 
 const only = process.argv[2] ?? "";
 let failed = 0;

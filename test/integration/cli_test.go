@@ -335,6 +335,7 @@ func deadLetterCommands(x *terminal) {
 	x.table("QUEUE PARTITION GROUP TRANSACTION-ID FAILED RETRIES ERROR\nfailing Default __QUEUE_MODE__ d3 AGE 0 by hand\n"+
 		"failing Default __QUEUE_MODE__ d2 AGE 0 no paper\nfailing Default __QUEUE_MODE__ d1 AGE 0 no paper", "dlq", "list", "--queue", "failing")
 	x.table("QUEUE PARTITION GROUP TRANSACTION-ID FAILED RETRIES ERROR DATA\nfailing Default __QUEUE_MODE__ d1 AGE 0 no paper 1", "dlq", "show", "failing", "d1")
+	x.table("COUNT\n3", "dlq", "count", "failing")
 	code, out, problems := x.run("", "dlq", "export", "--queue", "failing")
 	require.Zero(x.t, code, problems)
 	require.Equal(x.t, 3, strings.Count(out, "\n"))

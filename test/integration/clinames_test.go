@@ -122,7 +122,7 @@ func TestDryRunsCount(t *testing.T) {
 	x.run("", "push", "shop", "2", "--transaction-id", "b")
 	x.json("pop", "shop", "--group", "g", "--auto-ack")
 	for line, want := range map[string]string{
-		"queue delete shop":                          "would delete the queue \"shop\" with all its messages\nQUEUE TOTAL PENDING PROCESSING\nshop 2 1 0",
+		"queue delete shop":                          "would delete the queue \"shop\" with all its messages\nQUEUE TOTAL PENDING PROCESSING PARTITIONS DEAD-LETTERS\nshop 2 1 0 1 0",
 		"group seek g shop --to-end":                 "would move the group \"g\" in the queue \"shop\"\nGROUP QUEUE AGAIN SKIPPED LEASES-ENDED\ng shop 0 1 0",
 		"replay shop --group g --to 1h":              "would move the group in the queue \"shop\"\nGROUP QUEUE AGAIN SKIPPED LEASES-ENDED\ng shop 1 0 0",
 		"queue purge shop":                           "would move all groups of the queue \"shop\" to its end\nGROUP QUEUE SKIPPED LEASES-ENDED\ng shop 1 0",

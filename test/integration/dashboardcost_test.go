@@ -6,6 +6,7 @@ import (
 	"context"
 	"fmt"
 	"slices"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -173,4 +174,38 @@ func TestTenDashboardsCostAsMuchAsOne(t *testing.T) {
 	t.Logf("%d and %d statements for %d refreshes of 1 and 10 dashboards", one, ten, refreshes)
 	require.Positive(t, one)
 	require.Less(t, ten, 2*one+10)
+}
+
+// Twenty open tabs of the pages that show totals share each count of all queues: after a change they cost as many counts as one tab.
+func TestTwentyTabsShareTheCountsOfAllQueues(t *testing.T) {
+	t.Parallel()
+	l, dsn := newLedger(t)
+	s := startOn(t, dsn, withoutTimers)
+	s.untilProven(t, 0)
+	c := s.client(t)
+	c.pushIDs("q", "p", "first")
+	c.popIDs("q", "consumerGroup=g&subscriptionMode=all")
+	counts := func(id string) (n int) {
+		l.untilQuiet()
+		l.reset()
+		c.pushIDs("q", "p", id)
+		l.untilQuiet()
+		found, err := benchload.Statements(t.Context(), l.admin, l.database)
+		require.NoError(t, err)
+		for _, one := range found {
+			if strings.Contains(one.Text, "place AS MATERIALIZED") {
+				n += one.Calls
+			}
+		}
+		return n
+	}
+	s.openTab(t, "groups")
+	one := counts("a")
+	for i := range 19 {
+		s.openTab(t, []string{"", "queues", "groups", "queue?q=q", "group?q=q&g=g"}[i%5])
+	}
+	twenty := counts("b")
+	t.Logf("%d and %d counts for a change with 1 and 20 tabs", one, twenty)
+	require.Positive(t, one)
+	require.LessOrEqual(t, twenty, one+2)
 }

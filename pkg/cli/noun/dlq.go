@@ -57,6 +57,17 @@ var deadLetterVerbs = []*verb.Verb{
 		Rows: "messages", Columns: deadLetterColumns + "DATA:data",
 	},
 	{
+		Use: "count QUEUE", Short: "Count dead letters exactly", Complete: []session.Completion{session.Queues}, Named: deadLetterOwner,
+		Long:  `Count the dead letters of a queue. The flags select some of them. Without flags, the command counts all.`,
+		Flags: deadLetterFilter,
+		Request: func(in *verb.Input) client.Request {
+			query := deadLetterQuery(in, in.Args[0])
+			query.Set("limit", "1")
+			return request.Get("/api/v1/dlq", query)
+		},
+		Columns: "COUNT:total",
+	},
+	{
 		Use: "errors", Short: "Count dead letters by the shape of their errors",
 		Long: `Count dead letters by the shape of their errors. The shape has a mark for each number, id and quoted text, so similar errors
 count together. The command examines the newest 10,000 dead letters. Give a shape to --error-shape of the other commands.`,
@@ -94,14 +105,19 @@ all groups. With --to-queue, it pushes the messages to another queue instead, an
 		Use: "purge QUEUE", Short: "Delete dead letters", Complete: []session.Completion{session.Queues}, Change: true, ServerDryRun: true,
 		Ask: "Delete the dead letters of {0}?", Named: deadLetterOwner,
 		Long: `Delete dead letters of a queue. Choose them with --partition, --transaction-id, --error, --error-shape, --from
-or --to, or give --all. With --group, the command deletes only dead letters of that consumer group. Without --group, it deletes the dead letters of
-all groups.`,
+or --to, or give --all. With --group, the command deletes only dead letters of that consumer group. Without --group, it
+deletes the dead letters of all groups. The command counts first. It deletes only dead letters that existed at the count.
+With --save, it first writes them to a new file, one JSON object on each line. It deletes nothing before the file is on
+the disk.`,
 		Example: `  belfry dlq purge orders --all --dry-run
-  belfry dlq purge orders --group billing --all`,
+  belfry dlq purge orders --group billing --all
+  belfry dlq purge orders --all --save removed.ndjson`,
 		Flags: func(f *pflag.FlagSet) {
 			deadLetterFilter(f)
 			f.Bool("all", false, "every dead letter of the queue, or of the group")
+			f.String("save", "", "first write the dead letters to this new file")
 		},
+		Save: &verb.Save{Wanted: func(in *verb.Input) bool { return in.Flag("save") != "" }, Write: saveDeadLetters},
 		Request: func(in *verb.Input) client.Request {
 			query := selectedDeadLetters(in)
 			if in.DryRun {

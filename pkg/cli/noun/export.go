@@ -30,8 +30,7 @@ func newDeadLetterExport() *cobra.Command {
 			if err := in.Missing(theFlags(in)); err != nil {
 				return err
 			}
-			query.Set("limit", exportPage)
-			return exportDeadLetters(s, query)
+			return exportDeadLetters(s, query, func(line []byte) error { return s.Text(string(line)) })
 		}),
 	}
 	session.AddServerFlags(cmd)
@@ -40,7 +39,9 @@ func newDeadLetterExport() *cobra.Command {
 	return cmd
 }
 
-func exportDeadLetters(s *session.Session, query url.Values) error {
+// exportDeadLetters passes all dead letters of a query to write, newest first.
+func exportDeadLetters(s *session.Session, query url.Values, write func(line []byte) error) error {
+	query.Set("limit", exportPage)
 	total := int64(0)
 	var shown *progress.Progress
 	if !session.IsTerminal(s.Cmd.OutOrStdout()) {
@@ -56,7 +57,7 @@ func exportDeadLetters(s *session.Session, query url.Values) error {
 			return err
 		}
 		for _, m := range page.Messages {
-			if err := s.Text(string(m)); err != nil {
+			if err := write(m); err != nil {
 				return err
 			}
 		}

@@ -57,14 +57,8 @@ after the position, even if it received the message before. It does not receive 
 			f.Bool("to-beginning", false, "all stored messages")
 			f.String("partition", "", "only in this partition")
 		},
-		Preview: func(in *verb.Input) client.Request {
-			query := seekQuery(in)
-			if partition := in.Flag("partition"); partition != "" {
-				query.Set("partition", partition)
-			}
-			return request.Get(groupPath(in)+"/seek", query)
-		},
-		PreviewColumns: previewSeek,
+		Preview:        seekPreview,
+		PreviewColumns: previewSeek, Touches: seekEffects,
 		Request: func(in *verb.Input) client.Request {
 			query, path := seekQuery(in), groupPath(in)
 			if partition := in.Flag("partition"); partition != "" {
@@ -94,6 +88,7 @@ after the position, even if it received the message before. It does not receive 
 		},
 		PreviewRows:    "*queue.partitions",
 		PreviewColumns: "QUEUE:queue PARTITION:partition LAG:offsetLag LEASED:leaseActive",
+		Touches:        groupContents,
 		Flags: func(f *pflag.FlagSet) {
 			f.String("queue", "", "only in this queue")
 			f.Bool("keep-start", false, "keep the start position for a later pop of the group")

@@ -66,11 +66,13 @@ var queueVerbs = []*verb.Verb{
 		Use: "delete QUEUE", Short: "Delete a queue with its messages, groups and dead letters", Complete: []session.Completion{session.Queues},
 		Change: true, Ask: "Delete the queue {0} with all its messages?", Would: "delete the queue {0} with all its messages", Named: theQueue,
 		Preview: func(in *verb.Input) client.Request {
-			return request.Get(queuePath(in), url.Values{"limit": {"1"}})
+			return request.Get(queuePath(in)+"/groups", url.Values{"limit": {"1"}, "fresh": {"true"}})
 		},
-		PreviewColumns: "QUEUE:name TOTAL:totals.total PENDING:totals.pending PROCESSING:totals.processing",
-		Request:        func(in *verb.Input) client.Request { return request.Delete(queuePath(in), nil) },
-		Columns:        "QUEUE:queue DELETED:deleted EXISTED:existed",
+		PreviewColumns: `QUEUE:queueName TOTAL:messages.total PENDING:messages.pending PROCESSING:messages.processing
+			PARTITIONS:partitions DEAD-LETTERS:deadLetters`,
+		Touches: queueContents,
+		Request: func(in *verb.Input) client.Request { return request.Delete(queuePath(in), nil) },
+		Columns: "QUEUE:queue DELETED:deleted EXISTED:existed",
 	},
 	switched(verb.Verb{
 		Use: "pause QUEUE", Short: "Stop deliveries from a queue, until a resume", Complete: []session.Completion{session.Queues},

@@ -51,9 +51,9 @@ var serverVerbs = []*verb.Verb{
 			OLDEST-SECONDS:oldestSeconds`,
 	},
 	{
-		Use: "history", Short: "Show the throughput and the lag of each queue over time", Flags: spanFlags, Request: spanRequest("/api/v1/analytics/queue-ops"), Rows: "series",
+		Use: "history", Short: "Show the throughput, the lag and the backlog of each queue over time", Flags: spanFlags, Request: spanRequest("/api/v1/analytics/queue-ops"), Rows: "series",
 		Columns: `AT:bucket QUEUE:queueName PUSHED:pushMessages POPPED:popMessages ACKED:ackSuccess FAILED:ackFailed RETRIED:ackRetried DEAD:dlqCount
-			AVG-LAG-MS:avgLagMs P99-MS:p99Ms`,
+			AVG-LAG-MS:avgLagMs P99-MS:p99Ms BACKLOG:backlog OLDEST-SECONDS:oldestSeconds`,
 	},
 	{
 		Use: "audit", Short: "List the changes that operators made, newest first",

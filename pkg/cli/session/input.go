@@ -49,6 +49,9 @@ func interruptible[T any](ctx context.Context, read func() (T, error)) (T, error
 	}
 }
 
+// Sure reports whether the command line has --yes.
+func (s *Session) Sure() bool { return s.yes }
+
 // Confirm asks the user a question on the terminal. Without a terminal, it requires --yes.
 func (s *Session) Confirm(question string) error {
 	if s.yes {

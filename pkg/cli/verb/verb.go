@@ -9,7 +9,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"maps"
 	"strconv"
 	"strings"
 	"time"
@@ -48,6 +47,10 @@ type Verb struct {
 	Named func(in *Input) []Thing
 	// Ask is the question before the request, or "". {0} and {1} stand for arguments.
 	Ask string
+	// Touches returns a sentence with the number of objects that the command will change. It is shown after the question.
+	Touches func(in *Input) (sentence string, err error)
+	// Save writes the objects to a file before the command deletes them.
+	Save *Save
 	// One means that the command shows one named object. The exit code is 1 if the answer has no row.
 	One bool
 	// Each returns requests that are sent instead of Request, one for each group or queue, and the names of the
@@ -58,6 +61,12 @@ type Verb struct {
 	Repeat []string
 	// Complete has the completions of the arguments.
 	Complete []session.Completion
+}
+
+// Save writes objects to a file. Wanted says whether the command line asks for it.
+type Save struct {
+	Wanted func(in *Input) bool
+	Write  func(in *Input) error
 }
 
 // Command returns the cobra command of the verb.
@@ -104,13 +113,22 @@ func (v *Verb) run(in *Input) error {
 		}
 		return v.foretell(in)
 	}
-	if v.Ask != "" && !in.DryRun {
-		if err := in.Confirm(insertArgs(v.Ask, in.Args)); err != nil {
+	requests, names := []client.Request{request}, []string(nil)
+	if v.Each != nil && missing == nil {
+		each, of, err := v.Each(in)
+		if err != nil {
 			return err
 		}
+		if len(each) > 0 {
+			requests, names = each, of
+		}
+	}
+	requests, err := v.confirm(in, requests, missing == nil)
+	if err != nil {
+		return err
 	}
 	// The request is sent even if an object is missing: the server may refuse the token, or find the object.
-	answer, err := v.sendAll(in, request, missing == nil)
+	answer, err := v.sendAll(in, requests, names)
 	switch {
 	case errors.Is(err, client.ErrNotFound):
 		return in.UnlessExpected(err)
@@ -167,17 +185,10 @@ func (v *Verb) foretell(in *Input) error {
 	return in.Answer(counts, v.PreviewRows, v.PreviewColumns)
 }
 
-// sendAll sends the requests of Each. Without such requests, or without split, it sends request.
-func (v *Verb) sendAll(in *Input, request client.Request, split bool) ([]byte, error) {
-	if v.Each == nil || !split {
-		return v.send(in, request)
-	}
-	requests, names, err := v.Each(in)
-	if err != nil {
-		return nil, err
-	}
-	if len(requests) == 0 {
-		return v.send(in, request)
+// sendAll sends the requests. If they have names, it returns the sums of the answers.
+func (v *Verb) sendAll(in *Input, requests []client.Request, names []string) ([]byte, error) {
+	if names == nil {
+		return v.send(in, requests[0])
 	}
 	sums := map[string]any{}
 	for _, next := range requests {
@@ -226,24 +237,11 @@ func (v *Verb) send(in *Input, request client.Request) (answer []byte, err error
 			return json.Marshal(members)
 		}
 		if at, _ := members["asOf"].(string); at != "" {
-			request = boundedTo(request, at) // further requests take what the first one counted
+			request = with(request, "asOf", at) // further requests take what the first one counted
 		}
 		done := sums[v.Repeat[0]]
 		shown.Show(done, float64(done)/float64(done+number(members["remaining"])), time.Now())
 	}
-}
-
-// boundedTo returns a request that takes only the dead letters of an earlier count.
-func boundedTo(r client.Request, asOf string) client.Request {
-	if body, ok := r.Body.(map[string]any); ok {
-		body = maps.Clone(body)
-		body["asOf"], r.Body = asOf, body
-		return r
-	}
-	query := maps.Clone(r.Query)
-	query.Set("asOf", asOf)
-	r.Query = query
-	return r
 }
 
 // decode returns the members of an answer. Numbers are of type json.Number.

@@ -164,6 +164,18 @@ type QueueBucket struct {
 	DLQCount   int64 `json:"dlqCount"`
 	AckRetried int64 `json:"ackRetried"`
 	AckRefused int64 `json:"ackRefused"`
+	BucketBacklog
+}
+
+// BucketBacklog is the backlog of a queue at the end of a bucket, or with consumerGroup the backlog of the group in the queue. The
+// members are null before the first count.
+type BucketBacklog struct {
+	// Unfinished messages.
+	Backlog *int64 `json:"backlog"`
+	// Age of the oldest unfinished message in seconds. It is 0 without a backlog.
+	OldestSeconds *int64 `json:"oldestSeconds"`
+	// When the backlog was counted. It can be long before the bucket, because Belfry writes a backlog only after a change.
+	BacklogCountedAt *time.Time `json:"backlogCountedAt"`
 }
 
 // Retention is the answer to GET /api/v1/analytics/retention.

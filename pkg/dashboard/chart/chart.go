@@ -41,7 +41,15 @@ type Span struct {
 	Open bool
 }
 
-// Lines draws lines over a span. The labels for screen readers and for hovering have unit after each value.
+// Units of a chart. Milliseconds and bytes are shown in a larger unit where that is shorter.
+const (
+	PerSecond    = "/s"
+	Milliseconds = " ms"
+	Bytes        = " B"
+)
+
+// Lines draws lines over a span. The labels for screen readers and for hovering have unit after each value. unit may be another
+// text than the constants.
 func Lines(title, unit string, span Span, lines []Line) template.HTML {
 	most := 0.0
 	for _, line := range lines {
@@ -51,7 +59,7 @@ func Lines(title, unit string, span Span, lines []Line) template.HTML {
 	}
 	most = ceiling(most)
 	b := &strings.Builder{}
-	fmt.Fprintf(b, `<div class="plot"><div class="rises" aria-hidden="true"><span>%s</span><span>%s</span><span>0</span></div>`, Short(most), Short(most/2))
+	fmt.Fprintf(b, `<div class="plot"><div class="rises" aria-hidden="true"><span>%s</span><span>%s</span><span>0</span></div>`, axis(most, unit), axis(most/2, unit))
 	fmt.Fprintf(b, `<svg class="chart" viewBox="0 0 %g %g" preserveAspectRatio="none" role="img" tabindex="0" aria-label="%s" data-chart data-from="%d" data-to="%d" data-unit="%s">`,
 		width, height, html.EscapeString(title+": "+Summary(unit, span.ended(lines))), span.From.Unix(), span.To.Unix(), html.EscapeString(unit))
 	for i := range 3 {
@@ -135,9 +143,31 @@ func Summary(unit string, lines []Line) string {
 		for _, p := range line.Points {
 			most, latest = max(most, p.Value), p.Value
 		}
-		texts = append(texts, fmt.Sprintf("%s %s%s, at most %s%s", line.Name, Short(latest), unit, Short(most), unit))
+		texts = append(texts, fmt.Sprintf("%s %s, at most %s", line.Name, Amount(latest, unit), Amount(most, unit)))
 	}
 	return strings.Join(texts, "; ")
+}
+
+// Amount formats a value with its unit, for example 1.2k/s, 10 ms, 2 s or 34 MB.
+func Amount(v float64, unit string) string {
+	switch {
+	case unit == Milliseconds && math.Abs(v) >= 120_000:
+		return Short(v/60_000) + " min"
+	case unit == Milliseconds && math.Abs(v) >= 1000:
+		return Short(v/1000) + " s"
+	case unit == Bytes && math.Abs(v) >= 1000:
+		text := Short(v)
+		return text[:len(text)-1] + " " + text[len(text)-1:] + "B"
+	}
+	return Short(v) + unit
+}
+
+// axis formats a value beside an axis. A unit that the legend names is left out.
+func axis(v float64, unit string) string {
+	if unit == Milliseconds || unit == Bytes {
+		return Amount(v, unit)
+	}
+	return Short(v)
 }
 
 // Spark draws a line without labels, for a row of a table.

@@ -30,6 +30,25 @@ func TestLines(t *testing.T) {
 	require.Contains(t, drawn, `aria-label="x: a 3, at most 3"`)
 }
 
+// An axis has readable units: 2 s instead of 2000, and 34 MB instead of 34000000.
+func TestAxesHaveReadableUnits(t *testing.T) {
+	t.Parallel()
+	for unit, values := range map[string]map[float64]string{
+		chart.Milliseconds: {10: "10 ms", 2000: "2 s", 1500: "1.5 s", 240_000: "4 min"}, chart.Bytes: {999: "999 B", 34e6: "34 MB", 1200: "1.2 kB"},
+		chart.PerSecond: {1200: "1.2k/s"}, "": {1200: "1.2k"},
+	} {
+		for v, want := range values {
+			require.Equal(t, want, chart.Amount(v, unit))
+		}
+	}
+	from := time.Date(2026, 5, 16, 8, 0, 0, 0, time.UTC)
+	span := chart.Span{From: from, To: from.Add(4 * time.Minute), Step: time.Minute}
+	for unit, most := range map[string]string{chart.Milliseconds: "2 s", chart.Bytes: "2 kB", chart.PerSecond: "2k", "": "2k"} {
+		drawn := string(chart.Lines("x", unit, span, []chart.Line{{Name: "a", Class: "a", Points: []chart.Point{{from, 1900}}}}))
+		require.Contains(t, drawn, `aria-hidden="true"><span>`+most+"</span>")
+	}
+}
+
 func TestShort(t *testing.T) {
 	t.Parallel()
 	for v, want := range map[float64]string{0: "0", 0.731: "0.73", 4: "4", 4.32: "4.32", 12.34: "12.3", 999: "999", 1000: "1k", 1234: "1.23k", 123456: "123k", 34e6: "34M"} {

@@ -85,6 +85,8 @@ type View struct {
 // Failure is an error that a page shows.
 type Failure struct {
 	Title, Text, Advice string
+	// Live is true if a change may end the failure. Again is true if the page must be read again without a change.
+	Live, Again bool
 }
 
 // Set renders the pages.
@@ -98,7 +100,7 @@ type Set struct {
 
 // Parse reads the templates of pages.
 func Parse(pages []*Page) (*Set, error) {
-	layout, err := template.New("layout.html").Funcs(functions).ParseFS(templateFiles, "templates/layout.html", "templates/parts.html")
+	layout, err := template.New("layout.html").Funcs(functions).ParseFS(templateFiles, "templates/layout.html", "templates/parts.html", "templates/backlog.html")
 	if err != nil {
 		return nil, err
 	}

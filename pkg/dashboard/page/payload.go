@@ -65,7 +65,7 @@ func (t *tree) value(name string, depth int) bool {
 	}
 	label := ""
 	if name != "" {
-		label = `<span class="name">` + html.EscapeString(clipValue(name)) + `</span> `
+		label = `<span class="name">` + string(said(clipValue(name))) + `</span> `
 	}
 	open, isList := token.(json.Delim)
 	if !isList {
@@ -146,7 +146,7 @@ func (t *tree) write(text string) {
 func scalar(token json.Token) string {
 	switch v := token.(type) {
 	case string:
-		return `<span class="text">` + html.EscapeString(Quoted(clipValue(v))) + `</span>`
+		return `<span class="text">` + string(said(Quoted(clipValue(v)))) + `</span>`
 	case json.Number:
 		return `<span class="number">` + html.EscapeString(v.String()) + `</span>`
 	case bool:

@@ -23,15 +23,6 @@ func size(count int64) string {
 	return strconv.FormatFloat(n, 'f', 1, 64) + " TiB"
 }
 
-// oneLine returns the members of a JSON object in one line. It returns "" for null and for an empty object.
-func oneLine(value json.RawMessage) string {
-	b := &bytes.Buffer{}
-	if json.Compact(b, value) != nil || b.String() == "null" || b.String() == "{}" {
-		return ""
-	}
-	return ClipText(strings.Trim(b.String(), "{}"))
-}
-
 // statusText returns the displayed status of a message.
 func statusText(status string) string {
 	switch status {

@@ -35,7 +35,7 @@ type deadData struct {
 	Wrong string
 	// Next is the next page of the list. Further is the page that examines older dead letters. Back is the first page.
 	Next, Further, Back template.URL
-	Export              template.URL
+	Export, CountLink   template.URL
 	Rows                []*page.DeadRow // of Messages; nil: the message is deleted
 	// AsOf bounds the actions to an earlier count. It is empty before a count.
 	AsOf string
@@ -52,9 +52,6 @@ func (d *deadData) Total() string {
 	}
 	return text
 }
-
-// CountLink returns the URL that counts the dead letters of the filter.
-func (d *deadData) CountLink() template.URL { return d.link("count") }
 
 // Filtered reports whether there is a filter.
 func (d *deadData) Filtered() bool { return d.deadFilter != deadFilter{} }
@@ -139,7 +136,7 @@ func deadLetters(r *page.Request) (*page.Content, error) {
 	if q.Has("after") {
 		d.Back = d.link("dead")
 	}
-	d.Export, d.AsOf = d.link("export"), q.Get("as-of")
+	d.Export, d.CountLink, d.AsOf = d.link("export"), d.link("count"), q.Get("as-of")
 	return &page.Content{Title: "Dead letters", Data: d, Commands: deadCommands(r, d, filters)}, nil
 }
 

@@ -23,7 +23,9 @@ type groupData struct {
 	// Group is nil if the group does not exist in the queue.
 	Group       *api.GroupFigures
 	CountedAt   time.Time
-	Acked       acked
+	Acked       page.Acked
+	Zoom        zoom
+	Backlog     page.Backlog
 	QueuePaused bool
 	Lists       []placeList
 	Tabs        []view
@@ -76,7 +78,13 @@ func group(r *page.Request) (*page.Content, error) {
 		if err != nil {
 			return nil, err
 		}
-		data.Acked = acked{All: hour.Summary.TotalAckMessages, Failed: hour.Summary.TotalAckFailed, Retried: hour.Summary.TotalAckRetried}
+		data.Acked = page.Acked{All: hour.Summary.TotalAckMessages, Failed: hour.Summary.TotalAckFailed, Retried: hour.Summary.TotalAckRetried}
+		data.Zoom = readZoom(r, "group")
+		ops, span, err := data.Zoom.ops(r, data.Queue, data.Name)
+		if err != nil {
+			return nil, err
+		}
+		data.Backlog = page.DrawBacklog(ops.Series, span, data.Zoom.Chosen, page.BacklogNow{Messages: found.Group.Lag, Seconds: found.Group.OldestSeconds})
 		if err := data.list(r, path, found); err != nil {
 			return nil, err
 		}

@@ -93,7 +93,10 @@ func (m *heatMap) value(p *api.PartitionHeat) (value int64, text string) {
 	case "failures":
 		return p.Failures, page.Plural(p.Failures, "failure", "failures")
 	case "dead":
-		return p.DeadLetters, page.AtLeast(p.DeadLetters, p.MoreDeadLetters) + " dead letters"
+		if p.MoreDeadLetters {
+			return p.DeadLetters, page.AtLeast(p.DeadLetters, true) + " dead letters"
+		}
+		return p.DeadLetters, page.Plural(p.DeadLetters, "dead letter", "dead letters")
 	default:
 		return p.OldestSeconds, page.Span(time.Duration(p.OldestSeconds) * time.Second)
 	}

@@ -90,7 +90,7 @@ func (d *historyData) draw(span chart.Span, latencies []api.QueueLag) {
 		add(dead, float64(p.DLQCount))
 		add(faults, float64(p.DBErrors))
 	}
-	d.Rates = chart.Lines("Messages per second", "/s", span, []chart.Line{*pushed, *delivered, *acked})
+	d.Rates = chart.Lines("Messages per second", chart.PerSecond, span, []chart.Line{*pushed, *delivered, *acked})
 	d.Failures = chart.Lines("Failures", "", span, []chart.Line{*failed, *retried, *dead, *faults})
 	d.drawLatency(span, latencies)
 	if d.Swept != nil {
@@ -128,7 +128,7 @@ func (d *historyData) drawLatency(span chart.Span, latencies []api.QueueLag) {
 	for _, l := range []*chart.Line{&middle, &slow} {
 		slices.SortFunc(l.Points, func(a, b chart.Point) int { return a.At.Compare(b.At) })
 	}
-	d.Latency = chart.Lines("Milliseconds from the commit to the delivery, of the slowest queue", " ms", span, []chart.Line{middle, slow})
+	d.Latency = chart.Lines("Milliseconds from the commit to the delivery, of the slowest queue", chart.Milliseconds, span, []chart.Line{middle, slow})
 	for _, one := range queues {
 		d.Queues = append(d.Queues, *one)
 	}

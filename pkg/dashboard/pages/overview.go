@@ -1,7 +1,6 @@
 package pages
 
 import (
-	"cmp"
 	"html/template"
 	"net/http"
 	"slices"
@@ -137,31 +136,13 @@ func rates(a *api.WorkerMetrics, now time.Time) any {
 		delivered = append(delivered, chart.Point{At: p.Timestamp.Time, Value: p.PopPerSecond})
 		acked = append(acked, chart.Point{At: p.Timestamp.Time, Value: p.AckPerSecond})
 	}
-	return chart.Lines("Messages per second in the last hour", "/s", span, []chart.Line{
+	return chart.Lines("Messages per second in the last hour", chart.PerSecond, span, []chart.Line{
 		{Name: "pushed", Class: "a", Points: pushed}, {Name: "delivered", Class: "b", Points: delivered}, {Name: "acknowledged", Class: "c", Points: acked},
 	})
 }
 
 // P50 returns the median latency of the queues, weighted by their deliveries.
-func (d *overviewData) P50() float64 {
-	type weighted struct {
-		ms float64
-		n  int64
-	}
-	var all []weighted
-	var total int64
-	for _, q := range d.Activity.Queues {
-		all, total = append(all, weighted{q.P50Ms, q.PopCount}), total+q.PopCount
-	}
-	slices.SortFunc(all, func(a, b weighted) int { return cmp.Compare(a.ms, b.ms) })
-	var before int64
-	for _, one := range all {
-		if before += one.n; before*2 >= total {
-			return one.ms
-		}
-	}
-	return 0
-}
+func (d *overviewData) P50() float64 { return page.Median(d.Activity.Queues) }
 
 // P99 returns the largest p99 of a queue.
 func (d *overviewData) P99() float64 {

@@ -3,7 +3,6 @@ package pages
 import (
 	"html/template"
 	"slices"
-	"time"
 
 	"github.com/belfry-mq/belfry/pkg/client/api"
 	"github.com/belfry-mq/belfry/pkg/dashboard/chart"
@@ -28,7 +27,8 @@ type queueData struct {
 	Chosen                  *api.PartitionHeat
 	Reasons                 []reason
 	Chart                   any
-	Acked                   acked
+	Backlog                 page.Backlog
+	Acked                   page.Acked
 	Zoom                    zoom
 	Options                 []option
 }
@@ -109,11 +109,12 @@ func (d *queueData) choose(r *page.Request, path, partition string) error {
 
 // draw reads what happened in the chosen time.
 func (d *queueData) draw(r *page.Request) error {
-	from, to := d.Zoom.instants()
-	ops, err := source.Read[api.QueueOps](r.Ctx, r.Client, r.Caller, string(page.Link("/api/v1/analytics/queue-ops", "queue", d.Name, "from", from, "to", to, "live", "false")))
+	ops, span, err := d.Zoom.ops(r, d.Name, "")
 	if err != nil {
 		return err
 	}
+	m := &d.Groups.Messages
+	d.Backlog = page.DrawBacklog(ops.Series, span, d.Zoom.Chosen, page.BacklogNow{Messages: m.Pending + m.Processing, Seconds: page.Optional(d.Groups.OldestSeconds)})
 	series := slices.Clone(ops.Series)
 	slices.SortFunc(series, func(a, b api.QueueBucket) int { return a.Bucket.Compare(b.Bucket.Time) })
 	lines := []chart.Line{{Name: "pushed", Class: "a"}, {Name: "delivered", Class: "b"}, {Name: "acknowledged", Class: "c"}, {Name: "failed", Class: "d"}}
@@ -125,14 +126,6 @@ func (d *queueData) draw(r *page.Request) error {
 			lines[i].Points = append(lines[i].Points, chart.Point{At: b.Bucket.Time, Value: v})
 		}
 	}
-	d.Chart = chart.Lines("Messages per second of "+d.Name, "/s", d.Zoom.span(r.Now, time.Duration(max(1, ops.BucketMinutes))*time.Minute), lines)
+	d.Chart = chart.Lines("Messages per second of "+d.Name, chart.PerSecond, span, lines)
 	return nil
-}
-
-// acked counts acknowledgments.
-type acked struct{ All, Failed, Retried int64 }
-
-// Add adds counts by what the acknowledgments said.
-func (a *acked) Add(completed, failed, retried int64) {
-	a.All, a.Failed, a.Retried = a.All+completed+failed+retried, a.Failed+failed, a.Retried+retried
 }

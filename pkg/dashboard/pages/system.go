@@ -5,7 +5,6 @@ import (
 	"html/template"
 	"net/http"
 	"slices"
-	"strings"
 	"time"
 
 	"github.com/belfry-mq/belfry/pkg/client/api"
@@ -197,19 +196,14 @@ func maintenance(r *page.Request) (*page.Content, error) {
 type auditData struct {
 	*api.Audit
 	Action, Queue, Group, Subject string
-	Actions                       []string
+	Actions                       []page.Choice
 	Next, First                   template.URL
 }
-
-// auditActions are the actions that the audit records.
-var auditActions = strings.Fields("queue.configure queue.delete group.delete group.subscription group.seek dead_letters.redrive dead_letters.purge " +
-	"message.delete message.dead_letter message.retry delivery.pause delivery.resume stream.delete maintenance.push maintenance.pop maintenance.retry " +
-	"maintenance.discard inbox.retry inbox.discard token.revoke token.create grant.give grant.revoke")
 
 // auditLog lists the changes of operators.
 func auditLog(r *page.Request) (*page.Content, error) {
 	q := r.Query
-	d := &auditData{Action: q.Get("action"), Queue: q.Get("q"), Group: q.Get("g"), Subject: q.Get("subject"), Actions: auditActions}
+	d := &auditData{Action: q.Get("action"), Queue: q.Get("q"), Group: q.Get("g"), Subject: q.Get("subject"), Actions: page.Actions()}
 	path := string(page.Link("/api/v1/audit", "action", d.Action, "queue", d.Queue, "consumerGroup", d.Group, "subject", d.Subject, "limit", "100", "cursor", q.Get("after")))
 	found, err := source.Read[api.Audit](r.Ctx, r.Client, r.Caller, path)
 	if err != nil {

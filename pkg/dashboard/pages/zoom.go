@@ -4,8 +4,10 @@ import (
 	"html/template"
 	"time"
 
+	"github.com/belfry-mq/belfry/pkg/client/api"
 	"github.com/belfry-mq/belfry/pkg/dashboard/chart"
 	"github.com/belfry-mq/belfry/pkg/dashboard/page"
+	"github.com/belfry-mq/belfry/pkg/dashboard/source"
 )
 
 // leastZoom and mostZoom bound the time range of charts. The history has one value per minute.
@@ -74,6 +76,17 @@ func (z *zoom) span(now time.Time, step time.Duration) chart.Span {
 		first = last.Add(z.From.Sub(z.To)).Truncate(step)
 	}
 	return chart.Span{From: first, To: last, Step: step, Open: last.Add(step).After(now)}
+}
+
+// ops reads the buckets of a queue, or of a group in the queue. It also returns the Span of their charts.
+func (z *zoom) ops(r *page.Request, queueName, group string) (*api.QueueOps, chart.Span, error) {
+	from, to := z.instants()
+	path := page.Link("/api/v1/analytics/queue-ops", "queue", queueName, "consumerGroup", group, "from", from, "to", to, "live", "false")
+	ops, err := source.Read[api.QueueOps](r.Ctx, r.Client, r.Caller, string(path))
+	if err != nil {
+		return nil, chart.Span{}, err
+	}
+	return ops, z.span(r.Now, time.Duration(max(1, ops.BucketMinutes))*time.Minute), nil
 }
 
 // instants returns both ends of the range in the format of the API. They are empty if the range is not chosen.

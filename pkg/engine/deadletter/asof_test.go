@@ -86,9 +86,10 @@ func actionIsBounded(t *testing.T, seed uint64) {
 	of := named("q", "g")
 	of.AsOf = again
 	act := func() (deadletter.Result, error) { return r.Purge(t.Context(), of, false) }
-	if seed%3 == 1 {
+	switch seed % 3 {
+	case 1:
 		act = func() (deadletter.Result, error) { return r.Redrive(t.Context(), of, 0, false) }
-	} else if seed%3 == 2 {
+	case 2:
 		act = func() (deadletter.Result, error) {
 			return r.PurgeTo(t.Context(), of, func([]deadletter.Letter) error { return nil })
 		}

@@ -264,6 +264,9 @@ func TestOldHistoryIsRolledUpAndDeleted(t *testing.T) {
 		FROM belfry.history_instance i, unnest(ARRAY['a', 'b']) q, unnest(ARRAY['', 'g']) g`)
 	r.exec(`INSERT INTO belfry.history SELECT now() - interval '91 days' + i * interval '1 day', 60, gen_random_uuid(), 'q', '', 1, 2, 3, 4, 5, 6, 7, 8, 21, 22, 9,
 		10, 11, 12, 13, 14, 15, 16, 17, 18, '{}', NULL FROM generate_series(-5001, 2) i`)
+	// The backlog falls. The first minute of an hour has none.
+	r.exec(`UPDATE belfry.history SET depth = 7 * (60 - extract(minute FROM at)), oldest_at = at - interval '1 day', counted_at = at + interval '1 minute'
+		WHERE minutes = 1 AND extract(minute FROM at) > 0 AND queue = 'a'`)
 	const sums = `SELECT sum(push_requests + push_messages + pop_requests + pop_messages + pop_empty + ack_requests + ack_success + ack_failed + ack_retried + ack_refused
 		+ dead_letters + transactions + partitions_created + partitions_deleted + removed_retention + removed_completed + removed_evicted
 		+ lag_sum + lag_count)::bigint FROM belfry.history WHERE queue <> 'q'`
@@ -287,6 +290,8 @@ func TestOldHistoryIsRolledUpAndDeleted(t *testing.T) {
 	type hour struct{ Requests, Max, Buckets, Parked, Rows int64 }
 	found, err := pgx.CollectRows(rows, pgx.RowToStructByPos[hour])
 	require.NoError(t, err)
+	require.EqualValues(t, 4, r.number(`SELECT count(*) FROM belfry.history WHERE minutes = 60 AND queue = 'a' AND at = date_trunc('hour', now() - interval '28 hours')
+		AND depth = 7 * 4 AND counted_at = at + interval '57 minutes' AND oldest_at = at + interval '56 minutes' - interval '1 day'`), "a merged row has the last backlog")
 	require.Equal(t, []hour{{Requests: 9, Max: 56, Buckets: 10, Parked: 7, Rows: 8}}, found)
 }
 

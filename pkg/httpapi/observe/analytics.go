@@ -126,8 +126,8 @@ func (h *Handlers) QueueLag(p *wire.Params) (any, error) {
 	}), err
 }
 
-// QueueOps serves GET /api/v1/analytics/queue-ops. It lists the buckets in which a queue has counts or waiting
-// requests.
+// QueueOps serves GET /api/v1/analytics/queue-ops. It lists the buckets in which a queue has counts, waiting
+// requests or, with the parameter queue, a backlog.
 func (h *Handlers) QueueOps(p *wire.Params) (any, error) {
 	q, err := wire.ReadHistoryQuery(p, wire.DefaultSpan)
 	if err != nil {
@@ -145,6 +145,9 @@ func (h *Handlers) QueueOps(p *wire.Params) (any, error) {
 		return nil, err
 	}
 	live, err := h.LiveQueues(p, &q)
+	if err != nil {
+		return nil, err
+	}
 	partitions := map[string]int64{}
 	for i := range live {
 		partitions[live[i].Name] = live[i].Partitions
@@ -155,7 +158,11 @@ func (h *Handlers) QueueOps(p *wire.Params) (any, error) {
 			return !selected
 		})
 	}
-	found, waiting := withParked(found, parked)
+	found, waiting := history.WithParked(found, parked)
+	found, backlog, err := q.WithBacklog(p, h.History, found)
+	if err != nil {
+		return nil, err
+	}
 	names := []string{}
 	series := wire.Each(found, func(b *history.Bucket) api.QueueBucket {
 		names = append(names, b.Queue)
@@ -167,32 +174,11 @@ func (h *Handlers) QueueOps(p *wire.Params) (any, error) {
 			PartitionCount: partitions[b.Queue], AvgLagMs: wire.AverageLag(&b.Counts), MaxLagMs: wire.MaxLag(&b.Counts),
 			PushPerSecond: q.PerSecond(b.At, b.PushMessages), PopPerSecond: q.PerSecond(b.At, b.PopMessages), AckPerSecond: q.PerSecond(b.At, b.Acked()),
 			EmptyPerSecond: q.PerSecond(b.At, b.PopEmpty), ParkedCount: waiting[at], Percentiles: wire.Percentiles(percentile[at]),
-			DLQCount: b.DeadLetters, AckRetried: b.AckRetried, AckRefused: b.AckRefused,
+			DLQCount: b.DeadLetters, AckRetried: b.AckRetried, AckRefused: b.AckRefused, BucketBacklog: q.Backlog(backlog, at),
 		}
 	})
 	slices.Sort(names)
 	return api.QueueOps{HistorySpan: q.Span(), Series: series, Queues: slices.Compact(names)}, err
-}
-
-// withParked adds the missing buckets of queues with waiting requests. It also returns the number of waiting requests in each
-// bucket.
-func withParked(found []history.Bucket, parked []history.Parked) ([]history.Bucket, map[history.At]int64) {
-	waiting, known := map[history.At]int64{}, map[history.At]bool{}
-	for i := range found {
-		known[history.At{Unix: found[i].At.Unix(), Queue: found[i].Queue}] = true
-	}
-	for i := range parked {
-		at := history.At{Unix: parked[i].At.Unix(), Queue: parked[i].Queue}
-		waiting[at] += parked[i].Count
-		if !known[at] {
-			known[at] = true
-			found = append(found, history.Bucket{At: parked[i].At, Queue: parked[i].Queue})
-		}
-	}
-	slices.SortStableFunc(found, func(a, b history.Bucket) int {
-		return cmp.Or(b.At.Compare(a.At), cmp.Compare(a.Queue, b.Queue))
-	})
-	return found, waiting
 }
 
 // Retention serves GET /api/v1/analytics/retention. It lists the buckets in which sweeps deleted messages.

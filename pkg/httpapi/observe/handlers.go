@@ -76,6 +76,7 @@ type History interface {
 	Percentiles(ctx context.Context, span history.Range, f history.Filter, each bool) (map[history.At]history.Percentiles, error)
 	Instances(ctx context.Context, span history.Range, hostname, pid *string) ([]history.InstanceBucket, error)
 	Parked(ctx context.Context, span history.Range, f history.Filter) ([]history.Parked, error)
+	wire.BacklogReader
 }
 
 // Live reads the current state of the database. allowed has patterns of the queues to read. Nil means all queues.

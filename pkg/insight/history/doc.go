@@ -17,7 +17,15 @@
 //     parkedInterval while requests wait. A reader uses the last written number.
 //  4. If the statement fails, the next statement writes the same rows again. A row has a unique key, so it is
 //     not stored twice if only the answer was lost.
-//  5. When the server stops, the Writer writes the counts of the current minute.
+//  5. After a busy minute, the Writer counts the unfinished messages of all queues and groups (pkg/insight/totals). The rows of the
+//     minute get the counts that differ from the newest written one. At most maxBacklogs further pairs have a row because
+//     of their count: those that changed most. The others follow after a later minute. So a backlog is written when it changes, by
+//     whichever instance sees the change first, and also if a consumer in SQL changed it. A count rests for
+//     backlogRest times its duration.
+//  6. When the server stops, the Writer writes the counts of the current minute.
+//
+// A backlog does not belong to an instance. Each count has its instant (counted_at), and the newest one of all instances is
+// valid. Before it compares, a Writer reads what the other instances have written.
 //
 // A crash loses the counts since the last minute. The history is only for dashboards. No other package uses it for a
 // decision.

@@ -93,3 +93,24 @@ func fillParked(span Range, rows []parkedRow) []Parked {
 	})
 	return found
 }
+
+// WithParked adds the missing buckets of queues with waiting requests. It also returns the number of waiting requests in each
+// bucket.
+func WithParked(found []Bucket, parked []Parked) ([]Bucket, map[At]int64) {
+	waiting, known := map[At]int64{}, map[At]bool{}
+	for i := range found {
+		known[At{Unix: found[i].At.Unix(), Queue: found[i].Queue}] = true
+	}
+	for i := range parked {
+		at := At{Unix: parked[i].At.Unix(), Queue: parked[i].Queue}
+		waiting[at] += parked[i].Count
+		if !known[at] {
+			known[at] = true
+			found = append(found, Bucket{At: parked[i].At, Queue: parked[i].Queue})
+		}
+	}
+	slices.SortStableFunc(found, func(a, b Bucket) int {
+		return cmp.Or(b.At.Compare(a.At), cmp.Compare(a.Queue, b.Queue))
+	})
+	return found, waiting
+}

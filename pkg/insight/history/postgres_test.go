@@ -129,7 +129,7 @@ func TestTheStatementIsFastAndMayBeRepeated(t *testing.T) {
 	for i := range minutes {
 		fill()
 		w.begin(time.Now().Add(time.Duration(i)*time.Minute), false)
-		w.flush(t.Context(), nil)
+		w.flush(t.Context(), nil, true)
 	}
 	require.Empty(t, w.unwritten)
 	var rows, instances, pushed, popped int64
@@ -152,7 +152,8 @@ func TestAMinuteWithNothingButErrorsIsWritten(t *testing.T) {
 	unwritten, err := NewReader(pool, w, nil).Instances(t.Context(), Range{From: now.Add(-time.Hour), To: now.Add(time.Hour), Bucket: time.Minute}, nil, nil)
 	require.NoError(t, err)
 	require.NotEmpty(t, unwritten)
-	queues, instances, err := w.collect(nil)
+	require.True(t, w.collect(nil))
+	queues, instances, err := w.encoded()
 	require.NoError(t, err)
 	require.NoError(t, w.write(t.Context(), queues, instances))
 	require.EqualValues(t, 1, enginetest.Value[int64](t, pool, "SELECT sum(db_errors) FROM belfry.history_instance"))

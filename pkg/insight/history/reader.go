@@ -16,6 +16,8 @@ var (
 	sqlSeries    = sql.Query("insight/history/series")
 	sqlLatency   = sql.Query("insight/history/latency")
 	sqlParked    = sql.Query("insight/history/parked")
+	sqlBacklog   = sql.Query("insight/history/backlog")
+	sqlWritten   = sql.Query("insight/history/written")
 	sqlInstances = sql.Query("insight/history/instances")
 )
 

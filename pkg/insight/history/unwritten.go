@@ -166,6 +166,7 @@ func decode(text []byte, now time.Time) (all unwritten, err error) {
 		if sum.Add(&r.Counts); !ok || !sum.within(maxCount) {
 			return unwritten{}, fmt.Errorf("reading the counts of another instance: the counts of the queue %q are not possible", r.Queue)
 		}
+		r.countedDepth = countedDepth{} // a read takes backlogs only from the table
 		all.Rows = append(all.Rows, *r)
 	}
 	for i := range heard.Instances {

@@ -43,13 +43,16 @@ type Instance struct {
 	PID      int    `json:"pid"`
 }
 
-// Sources are functions that a Writer calls at the end of a minute. They do not query the database.
+// Sources are functions that a Writer calls at the end of a minute. Only Backlog queries the database.
 type Sources struct {
 	Instance Instance
 	// Parked returns the number of waiting requests by queue and group.
 	Parked func() map[Key]int64
 	// Pool returns the numbers of connections of the pool.
 	Pool func() (size, idle, active int64)
+	// Backlog counts the backlogs of all queues and groups after the call. It may query the database and block until ctx ends.
+	// It may be nil.
+	Backlog func(ctx context.Context) (*Backlogs, error)
 	// The Writer calls Written after it has written rows. Written must not block, and may be nil.
 	Written func()
 }
@@ -64,6 +67,7 @@ type row struct {
 	Counts
 	Latency []int64 `json:"latency"`
 	Parked  *int64  `json:"parked"`
+	countedDepth
 }
 
 // instanceRow is a row of belfry.history_instance.
@@ -83,6 +87,8 @@ type Writer struct {
 	log     *zap.Logger
 	// write runs the statement.
 	write func(ctx context.Context, queues, instances string) error
+	// written reads the backlogs in the rows since an instant.
+	written func(ctx context.Context, since time.Time) ([]backlogRow, error)
 
 	mu      sync.Mutex // guards the fields below
 	process sampler
@@ -92,6 +98,7 @@ type Writer struct {
 	parked   map[Key]int64
 	parkedAt time.Time
 	dbErrors int64
+	backlog  backlogState
 	// unwritten are rows whose statement failed or has not ended.
 	unwritten          []row
 	unwrittenInstances []instanceRow
@@ -100,13 +107,14 @@ type Writer struct {
 // NewWriter returns a Writer that uses pool. The caller must call Run.
 func NewWriter(pool *postgres.Pool, counts *Recorder, sources Sources, log *zap.Logger) *Writer {
 	return &Writer{
-		counts: counts, sources: sources, log: log, parked: map[Key]int64{}, minute: time.Now().UTC().Truncate(time.Minute),
+		counts: counts, sources: sources, log: log, parked: map[Key]int64{}, backlog: backlogState{known: map[Key]countedDepth{}}, minute: time.Now().UTC().Truncate(time.Minute),
 		write: func(ctx context.Context, queues, instances string) error {
 			ctx, cancel := pool.Bounded(ctx)
 			defer cancel()
 			_, err := pool.Exec(ctx, sqlWrite, queues, instances)
 			return postgres.Wrapf(err, "writing the history")
 		},
+		written: func(ctx context.Context, since time.Time) ([]backlogRow, error) { return readWritten(ctx, pool, since) },
 	}
 }
 
@@ -122,10 +130,10 @@ func (w *Writer) Run(ctx context.Context) error {
 		if !wait(ctx, time.Until(end)) {
 			last, cancel := context.WithTimeout(context.WithoutCancel(ctx), lastTimeout)
 			defer cancel()
-			w.flush(last, nil)
+			w.flush(last, nil, false)
 			return nil
 		}
-		w.flush(ctx, before)
+		w.flush(ctx, before, true)
 	}
 }
 
@@ -161,10 +169,13 @@ func wait(ctx context.Context, d time.Duration) bool {
 	}
 }
 
-// flush writes the counts of the current minute. before is an earlier count of the waiting requests. flush logs a
-// failure.
-func (w *Writer) flush(ctx context.Context, before map[Key]int64) {
-	queues, instances, err := w.collect(before)
+// flush writes the counts of the current minute. before is an earlier count of the waiting requests. If backlog is true, flush
+// counts the backlogs too, after a busy minute. flush logs a failure.
+func (w *Writer) flush(ctx context.Context, before map[Key]int64, backlog bool) {
+	if w.collect(before) && backlog {
+		w.countBacklog(ctx)
+	}
+	queues, instances, err := w.encoded()
 	if err == nil && instances != "" {
 		err = w.write(ctx, queues, instances)
 	}
@@ -182,15 +193,16 @@ func (w *Writer) flush(ctx context.Context, before map[Key]int64) {
 	}
 }
 
-// collect appends the rows of the current minute to the unwritten rows, if the minute was busy. It returns all unwritten
-// rows in JSON, or empty texts if there are none. Later counts belong to the next minute.
-func (w *Writer) collect(before map[Key]int64) (queues, instances string, err error) {
+// collect appends the rows of the current minute to the unwritten rows, and returns true, if the minute was busy. Later counts
+// belong to the next minute.
+func (w *Writer) collect(before map[Key]int64) (busy bool) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	now := time.Now()
 	if len(w.unwritten) < maxUnwritten {
 		taken, worthwhile := w.counts.take()
 		if m := w.rowsLocked(taken, worthwhile, before, now, maxRows); m.busy {
+			busy = true
 			w.unwritten, w.unwrittenInstances = append(w.unwritten, m.rows...), append(w.unwrittenInstances, m.instance)
 			w.last, w.dbErrors = w.minute, w.dbErrors+m.instance.DBErrors
 			maps.Copy(w.parked, m.changed)
@@ -204,6 +216,13 @@ func (w *Writer) collect(before map[Key]int64) (queues, instances string, err er
 	}
 	w.beginLocked(now)
 	w.process.sample(now, w.sources.Pool)
+	return busy
+}
+
+// encoded returns all unwritten rows in JSON, or empty texts if there are none.
+func (w *Writer) encoded() (queues, instances string, err error) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
 	if len(w.unwrittenInstances) == 0 {
 		return "", "", nil
 	}
@@ -230,7 +249,7 @@ func (w *Writer) rowsLocked(counts map[Key]*tally, worthwhile bool, before map[K
 	m.changed, m.allParked = w.changedParkedLocked(counts, before)
 	process := w.process // a copy, because peeking must not start a new sample
 	m.instance = instanceRow{At: w.minute, Minutes: 1, Instance: w.sources.Instance, Figures: process.sample(now, w.sources.Pool), DBErrors: errors}
-	if m.busy = worthwhile || len(m.changed) > 0 || errors > 0; !m.busy {
+	if m.busy = worthwhile || len(m.changed) > 0 || errors > 0 || w.backlogDueLocked(); !m.busy {
 		return m
 	}
 	for key := range m.changed {

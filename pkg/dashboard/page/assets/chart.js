@@ -29,6 +29,14 @@ function draw(name, chart, attributes) {
 const secondsAt = (chart, part) => Number(chart.dataset.from) + (chart.dataset.to - chart.dataset.from) * part;
 const timeAt = (chart, part) => clock(new Date(secondsAt(chart, part) * 1000));
 
+// amount formats a value with its unit, as the axis does.
+function amount(text, unit) {
+  const n = Number(text);
+  if (unit === " ms" && n >= 120_000) return `${(n / 60_000).toFixed(1)} min`;
+  if (unit === " ms" && n >= 1000) return `${(n / 1000).toFixed(2)} s`;
+  return n.toLocaleString("en").replaceAll(",", "\u202f") + unit;
+}
+
 // show writes the values at a part of the width, below a point of the window.
 function show(chart, part, x, y) {
   let text = timeAt(chart, part);
@@ -36,7 +44,7 @@ function show(chart, part, x, y) {
   if (chart.querySelector("[data-live-end]") && part === 1) text += ", live";
   for (const line of chart.querySelectorAll("[data-values]")) {
     const values = line.dataset.values.split(" ");
-    text += `\n${line.dataset.name}: ${values[Math.round(part * (values.length - 1))]}${chart.dataset.unit}`;
+    text += `\n${line.dataset.name}: ${amount(values[Math.round(part * (values.length - 1))], chart.dataset.unit)}`;
   }
   if (!tip) {
     tip = document.createElement("div");

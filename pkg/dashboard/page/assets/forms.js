@@ -1,18 +1,16 @@
 // Sends each form that changes something once. A form with fields stays until the server has accepted it, so that
-// nothing that was typed is lost. A payload that is not JSON is not sent.
+// nothing that was typed is lost. A payload that is not JSON is not sent. A filter leaves out its empty fields, and its fields
+// always say what the page shows.
 import { hold, release } from "./live.js";
 
 const notice = document.createElement("p");
 notice.className = "notice bad";
 notice.setAttribute("role", "alert");
 
-// refuse shows why a form changed nothing: beside it, or before its part of the page, which may be made anew.
-function refuse(form, part, text) {
+// refuse shows why a form changed nothing, at the one place of all notices: below the head of the page. It stays in sight.
+function refuse(text) {
   notice.textContent = text;
-  if (part?.isConnected) part.before(notice);
-  else if (!part) form.append(notice);
-  else document.querySelector("main").prepend(notice);
-  notice.scrollIntoView({ block: "nearest" });
+  document.querySelector("main").before(notice);
 }
 
 // reason returns what an answer says that does not lead to a page. A proxy may have given it.
@@ -25,15 +23,15 @@ async function reason(answer) {
 
 // send sends a form with fields. What the page showed of the action before goes.
 async function send(form, button) {
-  const body = new URLSearchParams(new FormData(form, button)), part = form.closest("[data-live]");
+  const body = new URLSearchParams(new FormData(form, button));
   for (const old of document.querySelectorAll(".notice")) old.remove();
   let to;
   try {
     const answer = await fetch(form.getAttribute("action"), { method: "POST", body, headers: { "X-Form": "1" } });
     to = answer.redirected ? answer.url : answer.headers.get("Location");
-    if (!to) refuse(form, part, await reason(answer));
+    if (!to) refuse(await reason(answer));
   } catch {
-    refuse(form, part, "The server did not answer. Load the page to see whether something was changed.");
+    refuse("The server did not answer. Load the page to see whether something was changed.");
   }
   if (!to) return done(form);
   location.assign(to);
@@ -51,7 +49,15 @@ function renew(event) {
   if (once) once.value = [...crypto.getRandomValues(new Uint8Array(16))].map((byte) => byte.toString(16).padStart(2, "0")).join("");
 }
 
+// shorten leaves out the empty fields of a form whose fields are in the address. The options of a queue stay: an empty one is a
+// default there.
+function shorten(event) {
+  if (event.target.method !== "get" || event.target.elements.whole) return;
+  for (const [name, value] of [...event.formData]) if (value === "") event.formData.delete(name);
+}
+
 export function startForms() {
+  document.addEventListener("formdata", shorten);
   document.addEventListener("input", renew);
   document.addEventListener("submit", (event) => {
     const form = event.target;
@@ -66,9 +72,12 @@ export function startForms() {
     if (typed) send(form, event.submitter);
     else setTimeout(done, 5000, form);
   });
-  addEventListener("pageshow", () => {
+  const shown = () => {
     for (const form of document.querySelectorAll("form[data-sent]")) delete form.dataset.sent;
-  });
+    for (const form of document.querySelectorAll("form.filter")) form.reset(); // after Back, a browser fills in what was typed
+  };
+  addEventListener("pageshow", shown);
+  shown();
   for (const field of document.querySelectorAll("textarea[data-json]")) {
     const check = () => {
       let wrong = "";

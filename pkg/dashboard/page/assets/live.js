@@ -18,10 +18,28 @@ function isAimedAt(part) {
   return part.matches(":hover") || part.contains(document.activeElement) || !selection.isCollapsed && part.contains(selection.anchorNode);
 }
 
+// calm updates the rows that a list shows, and offers its newer rows with a button, so that nothing jumps. It returns false if
+// the list has no newer rows.
+function calm(part, fresh) {
+  const rows = (list) => new Map([...list.querySelectorAll("tbody tr")].map((row) => [row.querySelector("a[href]")?.getAttribute("href"), row]));
+  const shown = rows(part), next = rows(fresh), button = part.querySelector("[data-newer]");
+  const newer = [...next.keys()].filter((key) => !shown.has(key)).length;
+  if (!button || shown.size === 0 || newer === 0) return false;
+  for (const [key, row] of shown) if (next.has(key)) morph(row, next.get(key));
+  button.textContent = newer === 1 ? "Show 1 newer message" : newer < next.size ? `Show ${newer} newer messages` : `Show ${newer} or more newer messages`;
+  button.hidden = false;
+  button.onclick = () => {
+    morph(part, fresh);
+    part.querySelector("tbody a")?.focus({ preventScroll: true });
+  };
+  return true;
+}
+
 // update makes a part equal to a fresh one. Links do not move while the person aims at the part: it is updated
 // when they leave it.
 function update(part, fresh) {
   if (part.querySelector("[data-choosing]")) return; // a time of a chart
+  if (calm(part, fresh)) return;
   if (isAimedAt(part) && places(part) !== places(fresh)) {
     if (part.dataset.held === undefined) {
       part.dataset.held = "";
@@ -53,9 +71,9 @@ function renew() {
 // show shows what was read, and returns whether it could. A page that failed and one that did not replace each other as
 // a whole.
 function show(answer, fresh) {
-  const failed = document.querySelector("[data-live=failure]") !== null;
+  const waits = (page) => page.querySelector("[data-live=failure]") !== null;
   if (version(fresh) !== version(document)) return renew();
-  if (answer.ok === failed) {
+  if (waits(document) !== waits(fresh) || !answer.ok && !waits(fresh)) {
     location.reload();
     return true;
   }
@@ -100,7 +118,7 @@ async function read() {
       stale = !show(answer, new DOMParser().parseFromString(await answer.text(), "text/html")) || stale;
     }
     clearTimeout(later);
-    if (!answer.ok || stale) later = setTimeout(() => { if (unsubscribe) read(); }, 3000);
+    if (answer.status >= 500 || stale) later = setTimeout(() => { if (unsubscribe) read(); }, 3000);
     showState();
   } catch { // the server is away: the stream says so
   } finally {
@@ -157,6 +175,6 @@ export function startLive() {
   document.addEventListener("visibilitychange", state);
   addEventListener("pagehide", () => unsubscribe?.());
   addEventListener("pageshow", (event) => { if (event.persisted) location.reload(); });
-  if (document.querySelector("[data-live=failure]")) later = setTimeout(read, 3000);
+  if (document.querySelector("[data-again]")) later = setTimeout(read, 3000);
   state();
 }

@@ -8,8 +8,10 @@ import { startKeys } from "./keys.js";
 import { startLetters } from "./letters.js";
 import { startLive } from "./live.js";
 import { startRedrive } from "./redrive.js";
+import { startTabs } from "./tabs.js";
 
 export function start() {
+  startTabs();
   startClock();
   startCopy();
   startForms();

@@ -15,7 +15,7 @@ WITH span AS MATERIALIZED (
     RETURNING h.instance, h.queue, h.consumer_group, h.push_requests, h.push_messages, h.pop_requests, h.pop_messages,
               h.pop_empty, h.ack_requests, h.ack_success, h.ack_failed, h.ack_retried, h.ack_refused, h.dead_letters, h.transactions,
               h.partitions_created, h.partitions_deleted, h.removed_retention, h.removed_completed, h.removed_evicted,
-              h.lag_sum, h.lag_max, h.lag_count, h.latency, h.parked
+              h.lag_sum, h.lag_max, h.lag_count, h.latency, h.parked, h.depth, h.oldest_at, h.counted_at
 ), gone_instance AS (
     DELETE FROM belfry.history_instance i USING span
      WHERE i.minutes = $2::integer AND i.instance = span.instance AND i.at >= span.at AND i.at < span.at + make_interval(mins => $3::integer)
@@ -31,13 +31,15 @@ WITH span AS MATERIALIZED (
     INSERT INTO belfry.history (at, minutes, instance, queue, consumer_group, push_requests, push_messages, pop_requests, pop_messages,
         pop_empty, ack_requests, ack_success, ack_failed, ack_retried, ack_refused, dead_letters, transactions, partitions_created,
         partitions_deleted, removed_retention, removed_completed, removed_evicted, lag_sum, lag_max, lag_count,
-        latency, parked)
+        latency, parked, depth, oldest_at, counted_at)
     SELECT (SELECT span.at FROM span), $3::integer, g.instance, g.queue, g.consumer_group,
            sum(g.push_requests), sum(g.push_messages), sum(g.pop_requests), sum(g.pop_messages), sum(g.pop_empty),
            sum(g.ack_requests), sum(g.ack_success), sum(g.ack_failed), sum(g.ack_retried), sum(g.ack_refused), sum(g.dead_letters), sum(g.transactions),
            sum(g.partitions_created), sum(g.partitions_deleted), sum(g.removed_retention), sum(g.removed_completed),
            sum(g.removed_evicted), sum(g.lag_sum), max(g.lag_max), sum(g.lag_count),
-           coalesce(min(l.latency), '{}'), max(g.parked)
+           coalesce(min(l.latency), '{}'), max(g.parked),
+           (array_agg(g.depth ORDER BY g.counted_at DESC) FILTER (WHERE g.depth IS NOT NULL))[1],
+           (array_agg(g.oldest_at ORDER BY g.counted_at DESC) FILTER (WHERE g.depth IS NOT NULL))[1], max(g.counted_at)
       FROM gone g LEFT JOIN latency l ON l.queue = g.queue AND l.consumer_group = g.consumer_group
      GROUP BY g.instance, g.queue, g.consumer_group
     ON CONFLICT DO NOTHING
