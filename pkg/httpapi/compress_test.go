@@ -14,7 +14,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/belfry-mq/belfry/pkg/httpapi"
-	"github.com/belfry-mq/belfry/pkg/insight/stats"
+	"github.com/belfry-mq/belfry/pkg/insight/totals"
 	"github.com/belfry-mq/belfry/pkg/queue"
 	"github.com/belfry-mq/belfry/test/apitest"
 )
@@ -200,7 +200,7 @@ func TestFiguresAreCompressedAndMessagesAreNot(t *testing.T) {
 		d.Messages[0].Payload = payload
 		return d, nil
 	}}
-	f.Lists.Page.Queues = make([]stats.PagedQueue, 50)
+	f.Totals.Queues = make([]totals.Queue, 50)
 	s, _ := apitest.Server(f)
 	server := httptest.NewServer(s.Handler())
 	defer server.Close()

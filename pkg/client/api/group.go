@@ -111,6 +111,22 @@ type ListedGroup struct {
 	QueueName   Name `json:"queueName"`
 	QueuePaused bool `json:"queuePaused"`
 	GroupFigures
+	Served *Served `json:"served,omitzero"` // Present with `served=true`.
+}
+
+// Served says what the instances do for a group.
+type Served struct {
+	DeliveredPerSecond float64 `json:"deliveredPerSecond"` // The rate in the last finished minute.
+	// The instances that have delivered a message since the begin of that minute, or hold waiting requests of the group. A token
+	// with grants sees no instances.
+	Instances []ServingInstance `json:"instances"`
+}
+
+// ServingInstance is an instance that serves a group.
+type ServingInstance struct {
+	Hostname string `json:"hostname"`
+	PID      int64  `json:"pid"`
+	Waiting  int64  `json:"waiting"` // The last written number of waiting requests.
 }
 
 // Places has the first page of three lists of places.

@@ -15,6 +15,7 @@ import (
 	"github.com/belfry-mq/belfry/pkg/engine/spool"
 	"github.com/belfry-mq/belfry/pkg/engine/store"
 	"github.com/belfry-mq/belfry/pkg/engine/stream"
+	"github.com/belfry-mq/belfry/pkg/httpapi/lists"
 	"github.com/belfry-mq/belfry/pkg/httpapi/wire"
 	"github.com/belfry-mq/belfry/pkg/insight/explain"
 	"github.com/belfry-mq/belfry/pkg/insight/history"
@@ -44,11 +45,10 @@ type DeadLetters interface {
 	Summary(ctx context.Context, f deadletter.Filter, after deadletter.ListKey, bounds deadletter.SummaryBounds) (deadletter.Summary, error)
 }
 
-// Queues looks for queues, and reads their tags.
+// Queues looks for queues.
 type Queues interface {
 	// Exists returns CodeNotFound if there is no queue of that name.
 	Exists(ctx context.Context, name string) error
-	TagPairs(ctx context.Context, after api.TagPair, limit int) ([]api.TagPair, error)
 }
 
 // Problems finds states that an operator should examine.
@@ -163,7 +163,7 @@ type Handlers struct {
 	Waiting     WaitReporter
 	Resources   Resources
 	Queues      Queues
-	Totals      Counter
+	Totals      lists.Counter
 	Problems    Problems
 	Groups      GroupReader
 	Progress    Progress
