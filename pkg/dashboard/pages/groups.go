@@ -2,6 +2,8 @@ package pages
 
 import (
 	"html/template"
+	"strconv"
+	"strings"
 	"time"
 
 	"github.com/belfry-mq/belfry/pkg/client/api"
@@ -29,7 +31,7 @@ func groups(r *page.Request) (*page.Content, error) {
 	}
 	data.Sorts["name"] = with(r, "groups", "sort", "name")
 	data.Filtered = data.Name != "" || data.Queue != ""
-	path := string(page.Link("/api/v1/groups", "limit", queuesPage, "name", data.Name, "queue", data.Queue, "sort", sorts[data.Sort]))
+	path := string(page.Link("/api/v1/groups", "limit", queuesPage, "served", "true", "name", data.Name, "queue", data.Queue, "sort", sorts[data.Sort]))
 	if r.Query.Has("after") {
 		path += "&cursor=" + template.URLQueryEscaper(r.Query.Get("after"))
 		data.First = with(r, "groups", "after", "")
@@ -50,3 +52,19 @@ func groups(r *page.Request) (*page.Content, error) {
 
 // Late reports whether a group is behind.
 func (*groupsData) Late(g *api.GroupFigures) bool { return g.OldestSeconds >= lateAfter }
+
+// Servers describes the instances that serve a group.
+func (*groupsData) Servers(g api.ListedGroup) string {
+	if g.Served == nil {
+		return ""
+	}
+	var texts []string
+	for _, one := range g.Served.Instances {
+		text := one.Hostname + " · " + strconv.FormatInt(one.PID, 10)
+		if one.Waiting > 0 {
+			text += ", " + page.Plural(one.Waiting, "waiting request", "waiting requests")
+		}
+		texts = append(texts, text)
+	}
+	return strings.Join(texts, "; ")
+}

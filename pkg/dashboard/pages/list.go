@@ -13,6 +13,8 @@ func List() []*page.Page {
 		{Path: "dispatcher", Name: "Dispatcher", ForAll: true, Template: "dispatcher", Load: dispatcher},
 		{Path: "history", Name: "History", Template: "history", Load: history},
 		{Path: "system", Name: "System", Template: "system", Load: system},
+		{Path: "namespaces", Under: "queues", Template: "tags", Load: namespaces},
+		{Path: "tasks", Under: "queues", Template: "tags", Load: tasks},
 		{Path: "message", Under: "messages", Payloads: true, Template: "message", Load: message},
 		{Path: "traces", Under: "messages", Payloads: true, Template: "traces", Load: traces},
 		{Path: "producers", Under: "system", Payloads: true, Template: "producers", Load: producers},

@@ -23,7 +23,7 @@ type column struct{ Key, Name string }
 
 var columns = []column{
 	{"namespace", "Namespace"}, {"task", "Task"}, {"groups", "Groups"}, {"partitions", "Partitions"}, {"stored", "Stored"}, {"pending", "Pending"},
-	{"processing", "In delivery"}, {"failing", "Failing"}, {"dead", "Dead letters"}, {"lag", "Oldest"}, {"latency", "p99"}, {"hour", "Last hour"},
+	{"processing", "In delivery"}, {"failing", "Failing"}, {"failed", "Failed"}, {"dead", "Dead letters"}, {"lag", "Oldest"}, {"latency", "p99"}, {"hour", "Last hour"},
 }
 
 // defaultColumns are the shown columns if the URL names none.
@@ -32,6 +32,7 @@ var defaultColumns = []string{"partitions", "pending", "processing", "dead", "la
 // sorts are the orders of the API by the columns that a list of queues or groups can be sorted by.
 var sorts = map[string]string{
 	"pending": "pending", "left": "backlog", "dead": "deadLetters", "lag": "oldest", "failing": "failures", "partitions": "partitions", "stored": "stored", "consumed": "consumed",
+	"failed": "failed",
 }
 
 type queuesData struct {
@@ -60,12 +61,17 @@ type queueRow struct {
 	// Fill is the length of the gauge from 0 to 10: the pending messages relative to the largest number on the page.
 	Fill int
 	Late bool
+	// Failed counts the failed acknowledgments of the last hour. It is known if the list is sorted by it.
+	Failed int64
 }
 
 func queues(r *page.Request) (*page.Content, error) {
 	data := &queuesData{
 		Columns: columns, Shown: shownColumns(r.Query["c"]),
 		Name: r.Query.Get("name"), Namespace: r.Query.Get("namespace"), Task: r.Query.Get("task"), Sort: r.Query.Get("sort"),
+	}
+	if data.Sort == "failed" {
+		data.Shown["failed"] = true
 	}
 	data.Filtered = data.Name != "" || data.Namespace != "" || data.Task != ""
 	path := string(page.Link("/api/v1/queues", "limit", queuesPage, "name", data.Name, "namespace", data.Namespace, "task", data.Task, "sort", sorts[data.Sort]))
@@ -110,7 +116,7 @@ func shownColumns(chosen []string) map[string]bool {
 func (d *queuesData) list(r *page.Request, found *api.QueuePage) {
 	most := int64(1)
 	for _, q := range found.Queues {
-		d.Rows = append(d.Rows, queueRow{CountedQueue: q, Late: page.Optional(q.OldestSeconds) >= lateAfter})
+		d.Rows = append(d.Rows, queueRow{CountedQueue: q, Late: page.Optional(q.OldestSeconds) >= lateAfter, Failed: page.Optional(q.FailedLastHour)})
 		most = max(most, q.Messages.Pending)
 	}
 	for i := range d.Rows {
