@@ -173,7 +173,7 @@ func (b builder) build(ctx context.Context) error {
 	b.api = httpapi.Deps{
 		Auth: auth, Rights: rights.New(b.pool, b.cfg.Auth), Pusher: pushes, Spool: pushes, Verbs: b.verbs, Popper: b.dispatcher, Catalog: b.operator, GroupWriter: b.operator,
 		GroupReader: stats.NewGroups(b.pool), Progress: stats.NewGroups(b.pool), Resources: stats.New(b.pool), Queues: stats.New(b.pool), Tags: stats.New(b.pool), Totals: b.totals, Problems: problem.New(b.pool),
-		History: past, Recent: past, Live: stats.New(b.pool), Pool: b.connections,
+		History: past, Recent: past, Partitions: stats.NewGroups(b.pool), Live: stats.New(b.pool), Pool: b.connections,
 		DeadLetters: deadletter.New(b.pool, sealer, b.bus, b.log), Traces: trace.New(b.pool, sealer, hostname()),
 		Audit: audit.NewLog(b.pool, b.log), Texts: b.pool, Confirm: b.pool.Confirm, Owners: owners{catalog.NewOwners(b.pool), b.verbs}, Streams: stream.New(b.pool), MaxQueueMetrics: b.cfg.Metrics.MaxQueues, Switches: switches, Explainer: explain.New(b.pool, b.cfg.Retention.Completed), Doctor: b.doctor(sealer, pushes),
 		Attachments: attach.NewLister(b.pool), Rejections: inbox.NewRejections(b.pool),

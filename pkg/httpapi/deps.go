@@ -84,6 +84,7 @@ type Deps struct {
 	Queues      observe.Queues
 	Tags        lists.Tags
 	Recent      lists.History
+	Partitions  lists.Partitions
 	Problems    observe.Problems
 	DeadLetters operate.DeadLetters
 	Traces      Traces

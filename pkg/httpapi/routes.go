@@ -162,13 +162,14 @@ func (s *Server) observeRoutes(serves *observe.Handlers) []Route {
 
 // listRoutes returns the routes of the lists of all queues, groups, namespaces and tasks.
 func (s *Server) listRoutes() []Route {
-	serves := &lists.Handlers{Totals: s.deps.Totals, Tags: s.deps.Tags, History: s.deps.Recent}
+	serves := &lists.Handlers{Totals: s.deps.Totals, Tags: s.deps.Tags, History: s.deps.Recent, Partitions: s.deps.Partitions}
 	return []Route{
 		{get, "/api/v1/queues", Read | Granted, wire.JSON(serves.ListQueues)},
 		{get, "/api/v1/groups", Read | Granted, wire.JSON(serves.ListAllGroups)},
 		{get, "/api/v1/totals", Read | Granted, wire.JSON(serves.ShowTotals)},
 		{get, "/api/v1/totals/namespaces", Read | Granted, s.count(serves.ListNamespaces)},
 		{get, "/api/v1/totals/tasks", Read | Granted, s.count(serves.ListTasks)},
+		{get, "/api/v1/resources/queues/:queue/search", Read | Granted, s.count(serves.SearchPartitions)},
 		{get, "/api/v1/tags", Read, s.count(serves.ListTags)},
 	}
 }

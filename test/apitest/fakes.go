@@ -38,6 +38,8 @@ type Fakes struct {
 
 	Totals      totals.Snapshot
 	FreshTotals *totals.Snapshot
+	// Search is the search for partitions.
+	Search func(part string, from stats.SearchPlace, limit int) ([]stats.FoundPartition, stats.SearchPlace, bool, error)
 	// Recent and Served are the latest counts of queues and groups.
 	Recent      map[string]history.Recent
 	Served      map[history.GroupOf]history.Served

@@ -115,6 +115,21 @@ var partitionVerbs = []*verb.Verb{
 		Columns: "PARTITION:name " + messageColumns + " DEAD:messages.deadLetter PAUSED:paused OLDEST:oldestMessage:age NEWEST:newestMessage:age ID:id:wide",
 	},
 	{
+		Use: "search QUEUE NAME", Short: "Search the partitions of a queue by a part of their names", Complete: []session.Completion{session.Queues},
+		Long: `Search the partitions of a queue by a part of their names, in any case. A search in a large queue ends after about a tenth
+of a second. Continue with --cursor and the value of pagination.next, which --output json shows.`,
+		Flags: func(f *pflag.FlagSet) {
+			limitFlag(f)
+			f.String("cursor", "", "continue a search: pagination.next of the answer before")
+		},
+		Request: func(in *verb.Input) client.Request {
+			query := in.Query("limit", "cursor")
+			query.Set("name", in.Args[1])
+			return request.Get("/api/v1/resources/queues/"+in.Arg(0)+"/search", query)
+		},
+		Rows: "partitions", Columns: "PARTITION:name ID:id:wide",
+	},
+	{
 		Use: "get QUEUE PARTITION", Short: "Show the state of a group in a partition", Complete: []session.Completion{session.Queues},
 		Flags: func(f *pflag.FlagSet) { groupFlag(f) },
 		Request: func(in *verb.Input) client.Request {

@@ -211,6 +211,21 @@ type PartitionHeat struct {
 	LastPushAt      *time.Time `json:"lastPushAt"`
 }
 
+// PartitionSearch is the answer to GET /api/v1/resources/queues/{queue}/search.
+type PartitionSearch struct {
+	Partitions []FoundPartition `json:"partitions"`
+	// The examined partitions, including those of the pages before. Names that begin with the part are examined first.
+	Searched   int64  `json:"searched"`
+	Of         *int64 `json:"of"`         // The partitions of the queue when the server last counted. null if it has not counted.
+	Pagination Page   `json:"pagination"` // A page with a next page can have few partitions or none.
+}
+
+// FoundPartition is a partition whose name has the part.
+type FoundPartition struct {
+	ID   ID   `json:"id"`
+	Name Name `json:"name"`
+}
+
 // PartitionHeats is the answer to GET /api/v1/resources/queues/{queue}/partitions.
 type PartitionHeats struct {
 	Partitions []PartitionHeat `json:"partitions"`

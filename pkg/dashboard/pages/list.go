@@ -14,6 +14,7 @@ func List() []*page.Page {
 		{Path: "history", Name: "History", Template: "history", Load: history},
 		{Path: "system", Name: "System", Template: "system", Load: system},
 		{Path: "namespaces", Under: "queues", Template: "tags", Load: namespaces},
+		{Path: "partitions", Under: "queues", Template: "partitions", Load: partitions},
 		{Path: "tasks", Under: "queues", Template: "tags", Load: tasks},
 		{Path: "message", Under: "messages", Payloads: true, Template: "message", Load: message},
 		{Path: "traces", Under: "messages", Payloads: true, Template: "traces", Load: traces},

@@ -25,4 +25,6 @@ type Handlers struct {
 	Totals  Counter
 	Tags    Tags
 	History History
+	// Partitions searches the partitions of a queue.
+	Partitions Partitions
 }

@@ -31,6 +31,8 @@ func Limit(p *wire.Params, most int) int {
 type Counter interface {
 	Read(ctx context.Context) (*totals.Snapshot, error)
 	Fresh(ctx context.Context, maxAge time.Duration) (*totals.Snapshot, error)
+	// Latest returns the last snapshot without a wait, or nil.
+	Latest() *totals.Snapshot
 	// Expire makes the next Read wait for a later count, within bounds.
 	Expire()
 }

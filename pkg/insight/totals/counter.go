@@ -86,6 +86,13 @@ func (c *Counter) Read(ctx context.Context) (*Snapshot, error) {
 	}
 }
 
+// Latest returns the last snapshot, or nil if there is none. It does not wait, and starts nothing.
+func (c *Counter) Latest() *Snapshot {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.latest
+}
+
 // Expire makes the next Read wait for a pass that begins now or later, as long as Read waits for a pass. An operator who has changed
 // something wants to see it.
 func (c *Counter) Expire() {

@@ -72,5 +72,13 @@ var paths = []string{
 	"/api/v1/queues?name=099&sort=backlog",
 	"/api/v1/groups?name=mail&sort=oldest",
 	"/api/v1/totals",
+	"/ui/groups?sort=lag",
+	"/ui/namespaces",
+	"/ui/tasks?sort=lag",
+	"/ui/queues?sort=failed",
+	"/ui/partitions?q=wide&name=customer-099999",
+	"/ui/partitions?q=wide&name=99",
+	"/api/v1/resources/queues/wide/search?name=customer-05",
+	"/api/v1/resources/queues/wide/search?name=no-such-name",
 	"/api/v1/problems",
 }
