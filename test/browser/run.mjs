@@ -10,6 +10,7 @@ import { firstMinute } from "./first.mjs";
 import * as person from "./person.mjs";
 import { pictures } from "./pictures.mjs";
 import * as provider from "./provider.mjs";
+import * as searches from "./searches.mjs";
 import * as system from "./system.mjs";
 import * as totals from "./totals.mjs";
 import * as transport from "./transport.mjs";
@@ -47,6 +48,10 @@ const tests = {
   },
 
   async "one thing has one number on every page"() { await totals.oneNumber(browser, open); },
+
+  async "searches find names as they are written, and go on by themselves"() { await searches.find(browser, open, patience); },
+
+  async "namespaces and tasks lead to their queues, and groups say who serves them"() { await searches.tags(browser, open); },
 
   async "a change of the totals arrives at an open page"() { await totals.aChangeArrives(browser, open, patience); },
 

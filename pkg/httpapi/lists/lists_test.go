@@ -12,6 +12,7 @@ import (
 
 	"github.com/belfry-mq/belfry/pkg/client/api"
 	"github.com/belfry-mq/belfry/pkg/insight/history"
+	"github.com/belfry-mq/belfry/pkg/insight/stats"
 	"github.com/belfry-mq/belfry/pkg/insight/totals"
 	"github.com/belfry-mq/belfry/test/apitest"
 )
@@ -113,4 +114,27 @@ func TestGroupsSayWhoServesThem(t *testing.T) {
 	require.Equal(t, &api.Served{Instances: []api.ServingInstance{}}, groups[0].Served)
 	require.Equal(t, &api.Served{DeliveredPerSecond: 1.5, Instances: []api.ServingInstance{{Hostname: "one", PID: 7, Waiting: 3}}}, groups[1].Served)
 	require.Nil(t, listed[api.GroupPage](t, f, "/api/v1/groups").Groups[0].Served)
+}
+
+// A search for partitions says how far it is. Each cursor of an answer leads to the same place.
+func TestASearchForPartitionsGoesOn(t *testing.T) {
+	t.Parallel()
+	f := shop()
+	place := stats.SearchPlace{Wrapped: true, Begun: true, Examined: 1, Name: "cus_tomer"}
+	var from stats.SearchPlace
+	f.Search = func(_ string, at stats.SearchPlace, _ int) ([]stats.FoundPartition, stats.SearchPlace, bool, error) {
+		from = at
+		return []stats.FoundPartition{{ID: apitest.IDOne, Name: "x"}}, place, true, nil
+	}
+	page := listed[api.PartitionSearch](t, f, "/api/v1/resources/queues/orders/search?name=x")
+	of := int64(2)
+	require.Equal(t, api.PartitionSearch{
+		Partitions: []api.FoundPartition{{ID: apitest.IDOne.String(), Name: "x"}}, Searched: 1, Of: &of, Pagination: api.Page{Limit: 50, Next: page.Pagination.Next},
+	}, page)
+	require.Zero(t, from)
+	listed[api.PartitionSearch](t, f, "/api/v1/resources/queues/orders/search?name=x&cursor="+url.QueryEscape(*page.Pagination.Next))
+	require.Equal(t, place, from)
+	for target, says := range map[string]string{"": "name is missing", "?name=x&cursor=": "pagination.next", "?name=x&cursor=true_x_1_a": "pagination.next", "?name=x&cursor=true_true_-1_a": "pagination.next"} {
+		require.Contains(t, apitest.RequireError(t, apitest.Call(f, http.MethodGet, "/api/v1/resources/queues/orders/search"+target, ""), http.StatusBadRequest), says, target)
+	}
 }

@@ -3,7 +3,7 @@
 
 const enough = 50; // rows
 
-export async function searchOn(section) {
+async function searchOn(section) {
   for (;;) {
     const next = section.querySelector("a[rel=next]"), rows = section.querySelector("tbody");
     if (!next || rows.children.length >= enough) return;
@@ -16,4 +16,6 @@ export async function searchOn(section) {
   }
 }
 
-for (const section of document.querySelectorAll("[data-search-on]")) searchOn(section);
+export function startSearch() {
+  for (const section of document.querySelectorAll("[data-search-on]")) searchOn(section);
+}

@@ -6,6 +6,7 @@ import { startCharts } from "./chart.js";
 import { startKeys } from "./keys.js";
 import { startLive } from "./live.js";
 import { startRedrive } from "./redrive.js";
+import { startSearch } from "./search.js";
 
 export function start() {
   startClock();
@@ -15,4 +16,5 @@ export function start() {
   startKeys();
   startLive();
   startRedrive();
+  startSearch();
 }
