@@ -188,7 +188,7 @@ func (s *Server) historyRoutes(serves *observe.Handlers) []Route {
 
 // count returns the handler of a route that shares the limit of statistics.
 func (s *Server) count(answer func(*wire.Params) (any, error)) echo.HandlerFunc {
-	return wire.JSON(s.statistics.limit(answer))
+	return wire.JSON(s.statistics.Limit(answer))
 }
 
 // observes returns the handlers for the routes that only read.

@@ -119,11 +119,7 @@ func probesOf(o place) map[string][]call {
 		"DELETE /api/v1/system/maintenance/rejected":       {del("/api/v1/system/maintenance/rejected")},
 		"POST /api/v1/system/maintenance/rejected/retry":   {post("/api/v1/system/maintenance/rejected/retry", "")},
 		"GET /api/v1/status/buffers":                       {get("/api/v1/status/buffers")},
-		"POST /api/v1/system/maintenance/pop":              {post("/api/v1/system/maintenance/pop", `{"enabled":true}`)}, "GET /api/v1/totals": {get("/api/v1/totals")},
-		"GET /api/v1/totals/namespaces":               {get("/api/v1/totals/namespaces"), get("/api/v1/totals/namespaces?sort=queues")},
-		"GET /api/v1/resources/queues/{queue}/search": {get("/api/v1/resources/queues/" + o.queue + "/search?name=p")},
-		"GET /api/v1/totals/tasks":                    {get("/api/v1/totals/tasks")},
-		"GET /api/v1/groups":                          {get("/api/v1/groups"), get("/api/v1/groups?sort=oldest&served=true&queue=" + o.queue)},
+		"POST /api/v1/system/maintenance/pop":              {post("/api/v1/system/maintenance/pop", `{"enabled":true}`)}, "GET /api/v1/totals": {get("/api/v1/totals")}, "GET /api/v1/totals/namespaces": {get("/api/v1/totals/namespaces"), get("/api/v1/totals/namespaces?sort=queues")}, "GET /api/v1/resources/queues/{queue}/search": {get("/api/v1/resources/queues/" + o.queue + "/search?name=p")}, "GET /api/v1/totals/tasks": {get("/api/v1/totals/tasks")}, "GET /api/v1/groups": {get("/api/v1/groups"), get("/api/v1/groups?sort=oldest&served=true&queue=" + o.queue)},
 	})
 }
 

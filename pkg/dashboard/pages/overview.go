@@ -17,8 +17,6 @@ import (
 const (
 	// shownProblems is how many problems the overview lists. With show=more it lists moreProblems.
 	shownProblems, moreProblems = 25, 100
-	// An unconsumed message that is at least lateAfter seconds old is a problem.
-	lateAfter = 60
 	// busiest is how many queues the overview lists, those with the most deliveries first.
 	busiest = 8
 )

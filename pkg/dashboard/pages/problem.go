@@ -50,7 +50,7 @@ func serverProblems(d *api.Dispatcher) (found []Problem) {
 			Advice: "Read the reason in belfry.inbox_rejected",
 		})
 	}
-	if old := time.Duration(d.Inbox.OldestSeconds * float64(time.Second)); old > lateAfter*time.Second {
+	if old := time.Duration(d.Inbox.OldestSeconds * float64(time.Second)); old > page.LateAfter*time.Second {
 		found = append(found, Problem{
 			Level: "bad", Kind: "Inbox", Name: page.Plural(d.Inbox.Waiting, "waiting row", "waiting rows"), Link: page.Link("producers"),
 			Text:   "The oldest row has waited for " + page.Span(old) + ".",

@@ -56,7 +56,13 @@ func (h *Handlers) countTags(p *wire.Params, tagOf func(*totals.Queue) string) (
 			rates[tagOf(q)] = history.Recent{Pushed: all.Pushed + one.Pushed, Delivered: all.Delivered + one.Delivered, Failed: all.Failed + one.Failed}
 		}
 	}
-	found, next := s.ListTags(tagOf, func(q *totals.Queue) bool { return grants.MayRead(q.Name) }, part, order, after, limit)
+	readable := func(q *totals.Queue) string {
+		if !grants.MayRead(q.Name) {
+			return ""
+		}
+		return tagOf(q)
+	}
+	found, next := s.ListTags(readable, part, order, after, limit)
 	return api.TagTotals{
 		CountedAt: s.At, Pagination: api.Page{Limit: int64(limit), Next: cursorOf(next)},
 		Tags: wire.Each(found, func(t **totals.Tag) api.CountedTag { return countedTag(s, *t, rates[(*t).Name]) }),

@@ -21,12 +21,12 @@ func (t *Tag) Rank(order Order) int64 {
 	return q.Rank(order)
 }
 
-// ListTags returns limit tags of the queues that match, after a key (nil: from the first one). tagOf returns the tag of a queue.
-// Queues without a tag are left out. Of the tags, only those with a name that has the part are listed, in any case.
-func (s *Snapshot) ListTags(tagOf func(*Queue) string, match func(*Queue) bool, part string, order Order, after *Key, limit int) (found []*Tag, next *Key) {
+// ListTags returns limit tags of queues, after a key (nil: from the first one). tagOf returns the tag of a queue. Queues whose tag is
+// empty are left out. Of the tags, only those with a name that has the part are listed, in any case.
+func (s *Snapshot) ListTags(tagOf func(*Queue) string, part string, order Order, after *Key, limit int) (found []*Tag, next *Key) {
 	sums := map[string]*summing{}
 	for i := range s.Queues {
-		if q := &s.Queues[i]; match(q) && tagOf(q) != "" {
+		if q := &s.Queues[i]; tagOf(q) != "" {
 			of(sums, tagOf(q)).add(q)
 		}
 	}

@@ -1,4 +1,4 @@
-package pages
+package listing
 
 import (
 	"html/template"
@@ -23,19 +23,19 @@ type tagsData struct {
 	CountedAt   time.Time
 }
 
-// namespaces is the page of all namespaces.
-func namespaces(r *page.Request) (*page.Content, error) {
+// Namespaces is the page of all namespaces.
+func Namespaces(r *page.Request) (*page.Content, error) {
 	return tags(r, &tagsData{Path: "namespaces", One: "namespace", Many: "namespaces", Filter: "namespace"}, "Namespaces")
 }
 
-// tasks is the page of all tasks.
-func tasks(r *page.Request) (*page.Content, error) {
+// Tasks is the page of all tasks.
+func Tasks(r *page.Request) (*page.Content, error) {
 	return tags(r, &tagsData{Path: "tasks", One: "task", Many: "tasks", Filter: "task"}, "Tasks")
 }
 
 func tags(r *page.Request, data *tagsData, title string) (*page.Content, error) {
 	data.Name, data.Sort, data.Sorts = r.Query.Get("name"), r.Query.Get("sort"), sortLinks(r, data.Path)
-	data.Sorts["queues"] = with(r, data.Path, "sort", "queues")
+	data.Sorts["queues"] = page.With(r, data.Path, "sort", "queues")
 	order := sorts[data.Sort]
 	if data.Sort == "queues" {
 		order = "queues"
@@ -43,7 +43,7 @@ func tags(r *page.Request, data *tagsData, title string) (*page.Content, error) 
 	path := string(page.Link("/api/v1/totals/"+data.Path, "limit", queuesPage, "name", data.Name, "sort", order))
 	if r.Query.Has("after") {
 		path += "&cursor=" + template.URLQueryEscaper(r.Query.Get("after"))
-		data.First = with(r, data.Path, "after", "")
+		data.First = page.With(r, data.Path, "after", "")
 	}
 	found, err := source.Read[api.TagTotals](r.Ctx, r.Client, r.Caller, path)
 	if err != nil {
@@ -51,7 +51,7 @@ func tags(r *page.Request, data *tagsData, title string) (*page.Content, error) 
 	}
 	data.Rows, data.CountedAt = found.Tags, found.CountedAt
 	if next := found.Pagination.Next; next != nil {
-		data.Next = with(r, data.Path, "after", *next)
+		data.Next = page.With(r, data.Path, "after", *next)
 	}
 	return &page.Content{Title: title, Data: data, Commands: []page.Command{
 		r.Get("List the "+data.Many, path, "queue", data.Path),
@@ -62,4 +62,4 @@ func tags(r *page.Request, data *tagsData, title string) (*page.Content, error) 
 func (*tagsData) Left(t api.CountedTag) int64 { return t.Messages.Pending + t.Messages.Processing }
 
 // Late reports whether the queues of a tag are behind.
-func (*tagsData) Late(t api.CountedTag) bool { return page.Optional(t.OldestSeconds) >= lateAfter }
+func (*tagsData) Late(t api.CountedTag) bool { return page.Optional(t.OldestSeconds) >= page.LateAfter }

@@ -1,4 +1,4 @@
-package pages
+package listing
 
 import (
 	"html/template"
@@ -23,18 +23,18 @@ type groupsData struct {
 	CountedAt   time.Time
 }
 
-// groups is the page of all groups. The group that is furthest behind in time comes first.
-func groups(r *page.Request) (*page.Content, error) {
+// Groups is the page of all groups. The group that is furthest behind in time comes first.
+func Groups(r *page.Request) (*page.Content, error) {
 	data := &groupsData{Name: r.Query.Get("name"), Queue: r.Query.Get("queue"), Sort: r.Query.Get("sort"), Sorts: sortLinks(r, "groups")}
 	if _, known := sorts[data.Sort]; !known && data.Sort != "name" {
 		data.Sort = "lag"
 	}
-	data.Sorts["name"] = with(r, "groups", "sort", "name")
+	data.Sorts["name"] = page.With(r, "groups", "sort", "name")
 	data.Filtered = data.Name != "" || data.Queue != ""
 	path := string(page.Link("/api/v1/groups", "limit", queuesPage, "served", "true", "name", data.Name, "queue", data.Queue, "sort", sorts[data.Sort]))
 	if r.Query.Has("after") {
 		path += "&cursor=" + template.URLQueryEscaper(r.Query.Get("after"))
-		data.First = with(r, "groups", "after", "")
+		data.First = page.With(r, "groups", "after", "")
 	}
 	found, err := source.Read[api.GroupPage](r.Ctx, r.Client, r.Caller, path)
 	if err != nil {
@@ -42,7 +42,7 @@ func groups(r *page.Request) (*page.Content, error) {
 	}
 	data.Rows, data.CountedAt = found.Groups, found.CountedAt
 	if next := found.Pagination.Next; next != nil {
-		data.Next = with(r, "groups", "after", *next)
+		data.Next = page.With(r, "groups", "after", *next)
 	}
 	return &page.Content{Title: "Groups", Data: data, Commands: []page.Command{
 		r.Get("List the groups", path, "group", "list"),
@@ -51,7 +51,7 @@ func groups(r *page.Request) (*page.Content, error) {
 }
 
 // Late reports whether a group is behind.
-func (*groupsData) Late(g *api.GroupFigures) bool { return g.OldestSeconds >= lateAfter }
+func (*groupsData) Late(g *api.GroupFigures) bool { return g.OldestSeconds >= page.LateAfter }
 
 // Servers describes the instances that serve a group.
 func (*groupsData) Servers(g api.ListedGroup) string {

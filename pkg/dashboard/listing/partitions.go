@@ -1,4 +1,4 @@
-package pages
+package listing
 
 import (
 	"html/template"
@@ -17,8 +17,8 @@ type partitionsData struct {
 	First, Next template.URL
 }
 
-// partitions is the page of a search for partitions. In a browser with scripts the search goes on by itself.
-func partitions(r *page.Request) (*page.Content, error) {
+// Partitions is the page of a search for partitions. In a browser with scripts the search goes on by itself.
+func Partitions(r *page.Request) (*page.Content, error) {
 	data := &partitionsData{Queue: r.Query.Get("q"), Name: r.Query.Get("name")}
 	content := &page.Content{Title: "Partitions of " + data.Queue, Data: data}
 	if data.Name == "" {
