@@ -15,6 +15,8 @@ import (
 
 	"github.com/belfry-mq/belfry/config/setting"
 	"github.com/belfry-mq/belfry/pkg/access/audit"
+	"github.com/belfry-mq/belfry/pkg/access/rights"
+	"github.com/belfry-mq/belfry/pkg/access/token"
 	"github.com/belfry-mq/belfry/pkg/dashboard"
 	"github.com/belfry-mq/belfry/pkg/dashboard/source"
 	"github.com/belfry-mq/belfry/pkg/engine/attach"
@@ -118,6 +120,7 @@ var fillLarge = []string{
 	  WHERE s.uid = '` + fixedID + `' AND p.uid = '` + fixedID + `'`,
 	`INSERT INTO belfry.attachment (target, queue, events, key, payload, strict)
 	 SELECT 'belfry.queue'::regclass, n || repeat('x', 200), '{insert}', '{}', 'row', false FROM generate_series(1, 1000) n`,
+	`INSERT INTO belfry.revoked_token (id, expires_at) SELECT n || repeat('x', 200), now() + interval '1 hour' FROM generate_series(1, 1000) n`,
 	`INSERT INTO belfry.history
 	 SELECT date_trunc('minute', now()) - m * interval '1 minute', 1, '` + fixedID + `', 'q' || q || repeat('"', 240), 'g', 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, '{}', 1
 	   FROM generate_series(1, 150) q, generate_series(1, 60) m`,
@@ -149,6 +152,7 @@ func onLargeTables(t *testing.T, edit func(cfg *httpapi.Config)) *httpapi.Server
 		}{Owners: catalog.NewOwners(pool)} // without grants no code asks for the queue of a partition
 		deps.Attachments, deps.Rejections, deps.History = attach.NewLister(pool), inbox.NewRejections(pool), history.NewReader(pool, nil, nil)
 		deps.Recent, deps.Partitions = history.NewReader(pool, nil, nil), groups
+		deps.Rights = rights.New(pool, token.Config{})
 		api := http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { s.Handler().ServeHTTP(w, r) })
 		deps.Dashboard, err = dashboard.New(dashboard.DefaultConfig(), dashboard.Deps{API: api, Changes: &source.Changes{}, Log: log})
 		require.NoError(t, err)

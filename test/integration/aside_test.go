@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"maps"
 	"net/http"
+	"regexp"
 	"strconv"
 	"strings"
 	"testing"
@@ -168,6 +169,11 @@ func asideProbes(o place, probes map[string][]call) map[string][]call {
 		"GET /api/v1/attachments":           {get("/api/v1/attachments")},
 		"GET /api/v1/inbox/rejected":        {get("/api/v1/inbox/rejected"), get("/api/v1/inbox/rejected?queue=" + o.queue)},
 		"DELETE /api/v1/inbox/rejected":     {remove("/api/v1/inbox/rejected?queue=" + o.queue)},
+		"GET /api/v1/rights":                {get("/api/v1/rights")},
+		"POST /api/v1/tokens":               {post("/api/v1/tokens", fmt.Sprintf(`{"subject":"s","role":"admin","ttlSeconds":60,"grants":{"queues":[%q]}}`, o.queue))},
+		"POST /api/v1/tokens/revoke":        {post("/api/v1/tokens/revoke", `{"id":"nothing"}`)},
+		"POST /api/v1/sql-grants":           {post("/api/v1/sql-grants", fmt.Sprintf(`{"kind":"push","role":"postgres","queue":%q}`, o.queue))},
+		"POST /api/v1/sql-grants/revoke":    {post("/api/v1/sql-grants/revoke", fmt.Sprintf(`{"kind":"push","role":"postgres","queue":%q}`, o.queue))},
 		"POST /api/v1/inbox/rejected/retry": {post("/api/v1/inbox/rejected/retry", fmt.Sprintf(`{"queue":%q}`, o.queue))},
 	})
 	return probes
@@ -181,3 +187,6 @@ func (s tenancy) fillAside(o *place) {
 	execute(s.t, conn, fmt.Sprintf(`CREATE TABLE public.%s (id int)`, table))
 	execute(s.t, conn, fmt.Sprintf(`SELECT belfry.attach('public.%s', '%s')`, table, o.queue))
 }
+
+// administers matches the routes that only a token without grants may call.
+var administers = regexp.MustCompile(`/api/v1/(system/|rights|tokens|sql-grants)`)

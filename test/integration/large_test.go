@@ -75,6 +75,7 @@ var largePages = []largePage{
 	{"streams", 500},
 	{"maintenance", 500},
 	{"audit", 500},
+	{"access", 500},
 }
 
 // unboundedPages are pages that may be missing in largePages.
