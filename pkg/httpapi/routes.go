@@ -9,6 +9,7 @@ import (
 	"github.com/belfry-mq/belfry/pkg/access/audit"
 	"github.com/belfry-mq/belfry/pkg/httpapi/data"
 	"github.com/belfry-mq/belfry/pkg/httpapi/deadletters"
+	"github.com/belfry-mq/belfry/pkg/httpapi/lists"
 	"github.com/belfry-mq/belfry/pkg/httpapi/observe"
 	"github.com/belfry-mq/belfry/pkg/httpapi/operate"
 	"github.com/belfry-mq/belfry/pkg/httpapi/queen"
@@ -30,7 +31,8 @@ const get, post, patch, remove = http.MethodGet, http.MethodPost, http.MethodPat
 func (s *Server) Routes() []Route {
 	observes := s.observes()
 	return slices.Concat(s.internalRoutes(), s.dataRoutes(), s.operateRoutes(), s.messageRoutes(observes), s.deadLetterRoutes(),
-		s.compressed(s.observeRoutes(observes)), s.compressed(s.historyRoutes(observes)), s.queenRoutes(observes), s.dashboardRoutes())
+		s.compressed(s.listRoutes()), s.compressed(s.observeRoutes(observes)), s.compressed(s.historyRoutes(observes)), s.queenRoutes(observes),
+		s.dashboardRoutes())
 }
 
 // dataRoutes returns the routes of producers and consumers.
@@ -135,10 +137,6 @@ func (s *Server) observeRoutes(serves *observe.Handlers) []Route {
 	return []Route{
 		{get, "/openapi.json", Public, s.openapi},
 		{get, "/api/v1/whoami", AnyRole | Granted, answer(s.whoami)},
-		{get, "/api/v1/queues", Read | Granted, answer(serves.ListQueues)},
-		{get, "/api/v1/groups", Read | Granted, answer(serves.ListAllGroups)},
-		{get, "/api/v1/totals", Read | Granted, answer(serves.ShowTotals)},
-		{get, "/api/v1/tags", Read, count(serves.ListTags)},
 		{get, "/api/v1/problems", Read | Granted, count(serves.ListProblems)},
 		{get, "/api/v1/explain", Read | Granted, answer(serves.Explain)},
 		{get, "/api/v1/doctor", Administer, count(serves.Examine)},
@@ -168,6 +166,20 @@ func (s *Server) observeRoutes(serves *observe.Handlers) []Route {
 	}
 }
 
+// listRoutes returns the routes of the lists of all queues, groups, namespaces and tasks.
+func (s *Server) listRoutes() []Route {
+	serves := &lists.Handlers{Totals: s.deps.Totals, Tags: s.deps.Tags, History: s.deps.Recent, Partitions: s.deps.Partitions}
+	return []Route{
+		{get, "/api/v1/queues", Read | Granted, wire.JSON(serves.ListQueues)},
+		{get, "/api/v1/groups", Read | Granted, wire.JSON(serves.ListAllGroups)},
+		{get, "/api/v1/totals", Read | Granted, wire.JSON(serves.ShowTotals)},
+		{get, "/api/v1/totals/namespaces", Read | Granted, s.count(serves.ListNamespaces)},
+		{get, "/api/v1/totals/tasks", Read | Granted, s.count(serves.ListTasks)},
+		{get, "/api/v1/resources/queues/:queue/search", Read | Granted, s.count(serves.SearchPartitions)},
+		{get, "/api/v1/tags", Read, s.count(serves.ListTags)},
+	}
+}
+
 // historyRoutes returns the routes that show the figures of all instances over time.
 func (s *Server) historyRoutes(serves *observe.Handlers) []Route {
 	return []Route{
@@ -182,7 +194,7 @@ func (s *Server) historyRoutes(serves *observe.Handlers) []Route {
 
 // count returns the handler of a route that shares the limit of statistics.
 func (s *Server) count(answer func(*wire.Params) (any, error)) echo.HandlerFunc {
-	return wire.JSON(s.statistics.limit(answer))
+	return wire.JSON(s.statistics.Limit(answer))
 }
 
 // observes returns the handlers for the routes that only read.

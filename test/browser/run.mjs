@@ -12,6 +12,7 @@ import { lettersCanBeChosen } from "./letters.mjs";
 import * as person from "./person.mjs";
 import { pictures } from "./pictures.mjs";
 import * as provider from "./provider.mjs";
+import * as searches from "./searches.mjs";
 import * as sizes from "./sizes.mjs";
 import * as system from "./system.mjs";
 import * as totals from "./totals.mjs";
@@ -53,6 +54,10 @@ const tests = {
   async "one thing has one number on every page"() { await totals.oneNumber(browser, open); },
 
   async "the backlog of a queue and a group is drawn"() { await backlog.isDrawn(browser, open); },
+
+  async "searches find names as they are written, and go on by themselves"() { await searches.find(browser, open, patience); },
+
+  async "namespaces and tasks lead to their queues, and groups say who serves them"() { await searches.tags(browser, open); },
 
   async "a change of the totals arrives at an open page"() { await totals.aChangeArrives(browser, open, patience); },
 

@@ -4,7 +4,7 @@ import (
 	"context"
 
 	"github.com/belfry-mq/belfry/pkg/engine/deadletter"
-	"github.com/belfry-mq/belfry/pkg/httpapi/observe"
+	"github.com/belfry-mq/belfry/pkg/httpapi/lists"
 	"github.com/belfry-mq/belfry/pkg/httpapi/wire"
 )
 
@@ -19,5 +19,5 @@ type Handlers struct {
 	Letters   Letters
 	Discarder Discarder
 	Owners    wire.Owners
-	Totals    observe.Counter
+	Totals    lists.Counter
 }

@@ -7,6 +7,7 @@ import (
 	"github.com/belfry-mq/belfry/pkg/access/identity"
 	"github.com/belfry-mq/belfry/pkg/client/api"
 	"github.com/belfry-mq/belfry/pkg/engine/deadletter"
+	"github.com/belfry-mq/belfry/pkg/httpapi/lists"
 	"github.com/belfry-mq/belfry/pkg/httpapi/observe"
 	"github.com/belfry-mq/belfry/pkg/httpapi/wire"
 	"github.com/belfry-mq/belfry/pkg/insight/totals"
@@ -65,7 +66,7 @@ func (h *Handlers) countLetters(p *wire.Params, f *deadletter.Filter) (total *in
 	if f.Partition != nil || f.TransactionID != nil || f.Error != nil || f.Shape != nil || !f.From.IsZero() || !f.To.IsZero() {
 		return nil, nil, nil
 	}
-	s, err := observe.Counted(p, h.Totals)
+	s, err := lists.Counted(p, h.Totals)
 	if err != nil {
 		return nil, nil, err
 	}

@@ -15,6 +15,7 @@ import (
 	"github.com/belfry-mq/belfry/pkg/engine/spool"
 	"github.com/belfry-mq/belfry/pkg/engine/store"
 	"github.com/belfry-mq/belfry/pkg/engine/stream"
+	"github.com/belfry-mq/belfry/pkg/httpapi/lists"
 	"github.com/belfry-mq/belfry/pkg/httpapi/wire"
 	"github.com/belfry-mq/belfry/pkg/insight/explain"
 	"github.com/belfry-mq/belfry/pkg/insight/history"
@@ -42,11 +43,10 @@ type MessageReader interface {
 	Message(ctx context.Context, partition queue.ID, transactionID string) (deadletter.Message, error)
 }
 
-// Queues looks for queues, and reads their tags.
+// Queues looks for queues.
 type Queues interface {
 	// Exists returns CodeNotFound if there is no queue of that name.
 	Exists(ctx context.Context, name string) error
-	TagPairs(ctx context.Context, after api.TagPair, limit int) ([]api.TagPair, error)
 }
 
 // Problems finds states that an operator should examine.
@@ -162,7 +162,7 @@ type Handlers struct {
 	Waiting     WaitReporter
 	Resources   Resources
 	Queues      Queues
-	Totals      Counter
+	Totals      lists.Counter
 	Problems    Problems
 	Groups      GroupReader
 	Progress    Progress

@@ -122,5 +122,8 @@ func LeadingInt(s string, otherwise int) int {
 	return n
 }
 
+// Seconds returns whole seconds, and 0 for a negative duration.
+func Seconds(d time.Duration) int64 { return max(0, int64(d/time.Second)) }
+
 // Clamp returns n limited to the range from low to high.
 func Clamp(low, n, high int) int { return max(low, min(n, high)) }

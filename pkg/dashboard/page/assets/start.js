@@ -8,6 +8,7 @@ import { startKeys } from "./keys.js";
 import { startLetters } from "./letters.js";
 import { startLive } from "./live.js";
 import { startRedrive } from "./redrive.js";
+import { startSearch } from "./search.js";
 import { startTabs } from "./tabs.js";
 
 export function start() {
@@ -21,4 +22,5 @@ export function start() {
   startLetters();
   startLive();
   startRedrive();
+  startSearch();
 }
