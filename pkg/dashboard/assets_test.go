@@ -45,7 +45,7 @@ func TestTheFilesOfAPageNeverChange(t *testing.T) {
 	for _, link := range links {
 		follow(&url.URL{Path: "/ui/sign-in"}, link[1])
 	}
-	require.Len(t, found, 18, "a script is not found by its import: %v", found)
+	require.Len(t, found, 19, "a script is not found by its import: %v", found)
 }
 
 // During an upgrade, a page may ask an instance of another version for a file. The instance does not send its own file of this
