@@ -30,7 +30,7 @@ func TestASummaryHasCountsAndCursors(t *testing.T) {
 			"oldest":"2026-05-16T08:41:27.123Z","newest":"2026-05-16T08:41:27.123Z"}],
 		"messages":[],"pagination":{"limit":0,"next":"1778920887123456_7"}}`, rec.Body.String())
 	require.Equal(t, "q g "+strings.Repeat("ü", 200), strings.Join(f.DeadLetters.Texts, " "), "the filter has the first 200 characters of the error")
-	require.Equal(t, deadletter.SummaryBounds{Examine: 10_000, Groups: 50, Letters: 0}, f.DeadLetters.Bounds)
+	require.Equal(t, deadletter.SummaryBounds{Examine: 50_000, Groups: 50, Letters: 0}, f.DeadLetters.Bounds)
 	require.Equal(t, deadletter.ListKey{FailedAt: time.UnixMicro(5), ID: 4}, f.DeadLetters.After)
 
 	f = &apitest.Fakes{}
