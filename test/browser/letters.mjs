@@ -38,7 +38,8 @@ export async function lettersCanBeChosen(browser, server, patience) {
   assert.equal(await fold.locator("b").count(), 0);
   await inspect(page, "dead letters with an open row");
 
-  // A live update keeps the selection and the open row.
+  // A live update keeps the selection and the open row. The list waits with it while the focus or the pointer is there.
+  await page.getByRole("heading", { name: "Dead letters" }).click();
   await server.push(queue, "p", [{ order: { id: 9 } }]);
   const [message] = await server.pop(queue, "readers", 1);
   await server.ack(message, "readers", "dlq", 'no order 9 for "user 9"');

@@ -9,7 +9,9 @@ function showChosen() {
   const text = count ? `${count} selected` : "Nothing is selected", shown = form.querySelector("[data-chosen-count]");
   if (shown.textContent !== text) shown.textContent = text;
   for (const button of form.querySelectorAll("button")) button.disabled = !count;
+  form.hidden = !all.length;
   const head = document.querySelector("input[data-choose-all]");
+  if (!head) return; // the list is empty
   head.checked = count > 0 && count === all.length;
   head.indeterminate = count > 0 && count < all.length;
 }
@@ -46,9 +48,7 @@ async function openPayload(fold) {
 }
 
 export function startLetters() {
-  const form = document.querySelector("[data-chosen]");
   if (!document.querySelector("[data-live=dead]")) return;
-  if (form) form.hidden = false;
   const reveal = () => {
     for (const one of document.querySelectorAll("[data-clip][hidden], [data-choose-all][hidden]")) one.hidden = false;
     showChosen();
