@@ -28,9 +28,9 @@ func TestChosenDeadLettersAreChangedOneByOne(t *testing.T) {
 		return s.api.calls.Load() - before
 	}
 	require.EqualValues(t, 2, send("redrive-chosen", "c", "a/b"))
-	require.Equal(t, "POST /api/v1/messages/p/a%2Fb/retry", s.api.method.Load().(string)+" "+s.api.path.Load().(string))
+	require.Equal(t, []any{http.MethodPost, "/api/v1/messages/p/a%2Fb/retry"}, []any{s.api.method.Load(), s.api.path.Load()})
 	require.EqualValues(t, 3, send("discard-chosen", "c", "d", "e"))
-	require.Equal(t, "DELETE /api/v1/messages/p/e/dlq", s.api.method.Load().(string)+" "+s.api.path.Load().(string))
+	require.Equal(t, []any{http.MethodDelete, "/api/v1/messages/p/e/dlq"}, []any{s.api.method.Load(), s.api.path.Load()})
 	require.Zero(t, send("discard-chosen"))
 	require.Zero(t, send("discard-chosen", make([]string, 201)...))
 }

@@ -23,7 +23,7 @@ func LetterRow(r *Request, l *api.DeadLetter) *DeadRow {
 	if l.TransactionID == nil {
 		return nil
 	}
-	partition, id, group := string(l.PartitionID), *l.TransactionID, string(l.ConsumerGroup)
+	partition, id, group := l.PartitionID, *l.TransactionID, l.ConsumerGroup
 	return &DeadRow{
 		Chosen:  url.Values{"partition": {partition}, "transaction": {id}, "group": {group}}.Encode(),
 		Message: Link("message", "partition", partition, "t", id), ID: id,

@@ -64,7 +64,7 @@ func TestDeadLettersAreGroupedByTheShapeOfTheirErrors(t *testing.T) {
 	shape := s.Shapes[0]
 	require.Equal(t, "timeout of # ms ", shape.Shape)
 	require.Equal(t, "timeout of 1 ms ", shape.Error)
-	require.EqualValues(t, []int64{6, 2}, []int64{shape.N, shape.Texts})
+	require.Equal(t, []int64{6, 2}, []int64{shape.N, shape.Texts})
 	require.Equal(t, 5*time.Second, shape.Newest.Sub(shape.Oldest))
 
 	queueName, group := "q", "g"

@@ -136,7 +136,7 @@ func (h *Handlers) ListQueues(p *wire.Params) (any, error) {
 	found, next := s.RankQueues(func(q *totals.Queue) bool {
 		return named(q.Name) && (namespace == "" || q.Namespace == namespace) && (task == "" || q.Task == task) && grants.MayRead(q.Name)
 	}, func(q *totals.Queue) int64 {
-		switch order { //nolint:exhaustive // the others are those of the snapshot
+		switch order {
 		case totals.ByName:
 			return closely(q.Name)
 		case byFailed:

@@ -74,7 +74,7 @@ func TestQueuesAreSortedByTheirFailures(t *testing.T) {
 	t.Parallel()
 	page := listed[api.QueuePage](t, shop(), "/api/v1/queues?sort=failed&limit=3")
 	require.Equal(t, []string{"acb", "orders", "100% sure"}, namesOf(page))
-	require.EqualValues(t, []int64{9, 7, 0}, []int64{*page.Queues[0].FailedLastHour, *page.Queues[1].FailedLastHour, *page.Queues[2].FailedLastHour})
+	require.Equal(t, []int64{9, 7, 0}, []int64{*page.Queues[0].FailedLastHour, *page.Queues[1].FailedLastHour, *page.Queues[2].FailedLastHour})
 	require.Nil(t, listed[api.QueuePage](t, shop(), "/api/v1/queues").Queues[0].FailedLastHour)
 	next := listed[api.QueuePage](t, shop(), "/api/v1/queues?sort=failed&limit=1&cursor="+url.QueryEscape(*page.Pagination.Next))
 	require.Equal(t, []string{"1000 sure"}, namesOf(next))

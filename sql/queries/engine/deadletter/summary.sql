@@ -70,8 +70,8 @@ WITH g AS MATERIALIZED (
 ), kept AS MATERIALIZED (
     SELECT e.id, e.failed_at, e.group_id, e.partition_id, e.error, e.shape
       FROM examined e
-      JOIN names n ON n.id = e.group_id
-     WHERE e.failed_at >= coalesce($4::timestamptz, '-infinity') AND e.failed_at <= coalesce($5::timestamptz, 'infinity')
+     WHERE (e.group_id IN (SELECT n.id FROM names n)) IS TRUE -- a hashed subplan; a join of two lists of unknown size is a nested loop
+       AND e.failed_at >= coalesce($4::timestamptz, '-infinity') AND e.failed_at <= coalesce($5::timestamptz, 'infinity')
        AND (($7::text[])[1] IS NULL OR e.error = ($7::text[])[1]) AND (($7::text[])[2] IS NULL OR e.shape = ($7::text[])[2])
        AND CASE WHEN $3::text IS NULL THEN true
                 WHEN $1::text IS NULL THEN e.partition_id IN (
@@ -107,7 +107,7 @@ SELECT 0 AS kind, (SELECT count(*) FROM kept) AS n, (SELECT count(*) FROM examin
        NULL::timestamptz AS oldest, NULL::timestamptz AS newest
 UNION ALL
 (SELECT r.kind, r.n, 0, NULL, NULL, NULL, n.queue_name, n.group_name, coalesce(r.error, ''), coalesce(r.shape, ''), r.texts, coalesce(p.name, ''), p.uid, r.oldest, r.newest
-   FROM ranked r
+   FROM (SELECT * FROM ranked r WHERE r.nth <= $12::bigint OFFSET 0) AS r
    JOIN names n ON n.id = r.group_id
    LEFT JOIN LATERAL (SELECT p.name, p.uid FROM belfry.partition p WHERE p.id = r.partition_id OFFSET 0) AS p ON true
   WHERE r.nth <= $12::bigint
