@@ -160,8 +160,10 @@ func TestARedriveWithProgressStopsWithItsConnection(t *testing.T) {
 // asideProbes adds the probes of the routes about dead letters, attachments and rejected rows.
 func asideProbes(o place, probes map[string][]call) map[string][]call {
 	maps.Copy(probes, map[string][]call{
-		"GET /api/v1/dlq":    {get("/api/v1/dlq"), get("/api/v1/dlq?queue=" + o.queue), get("/api/v1/dlq?consumerGroup=" + o.group)},
-		"DELETE /api/v1/dlq": {remove("/api/v1/dlq?queue=" + o.queue), remove("/api/v1/dlq?dryRun=true&queue=" + o.queue)},
+		"GET /api/v1/dlq":        {get("/api/v1/dlq"), get("/api/v1/dlq?queue=" + o.queue), get("/api/v1/dlq?consumerGroup=" + o.group)},
+		"DELETE /api/v1/dlq":     {remove("/api/v1/dlq?queue=" + o.queue), remove("/api/v1/dlq?dryRun=true&queue=" + o.queue)},
+		"GET /api/v1/dlq/count":  {get("/api/v1/dlq/count?queue=" + o.queue), get("/api/v1/dlq/count?queue=" + o.queue + "&consumerGroup=" + o.group)},
+		"POST /api/v1/dlq/purge": {post("/api/v1/dlq/purge?queue="+o.queue, "")},
 		"POST /api/v1/dlq/redrive": {post("/api/v1/dlq/redrive", fmt.Sprintf(`{"queue":%q,"consumerGroup":%q,"all":true}`, o.queue, o.group)),
 			post("/api/v1/dlq/redrive", fmt.Sprintf(`{"queue":"a.one","consumerGroup":"g","all":true,"toQueue":%q}`, o.queue))},
 		"GET /api/v1/dlq/summary":           {get("/api/v1/dlq/summary"), get("/api/v1/dlq/summary?queue=" + o.queue), get("/api/v1/dlq/summary?consumerGroup=" + o.group)},

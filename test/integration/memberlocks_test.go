@@ -58,12 +58,12 @@ trace_name: belfry_admin ACCESS EXCLUSIVE
 
 // heldUp lists for each role the statements that wait while a session of the role holds all locks that the role can get.
 // The role "stranger" may only connect, and holds advisory locks. New roles must be added. The first grant of push gives up
-// after 5 seconds: see change_grant.
+// after 5 seconds, or at the time limit of the request: see change_grant.
 var heldUp = map[string][]string{
 	"nobody":          {},
 	"stranger":        {},
 	"belfry_consumer": {},
-	"belfry_producer": {"the first grant to push"},
+	"belfry_producer": {"POST /api/v1/sql-grants", "the first grant to push"},
 }
 
 // sqlStrongestLocks tries each mode of LOCK TABLE on each relation of the schema as each role. It starts with the strongest

@@ -34,6 +34,9 @@ const (
 	lockNotAvailable = "55P03"
 )
 
+// stillOpen is the error of a change that the time limit of the request ended. Only a lock makes a change that slow.
+const stillOpen = "the grant was not changed within the time limit of a request: maybe a transaction that has pushed is still open; send the request again"
+
 // Rights changes rights. It is safe for concurrent use.
 type Rights struct {
 	pool *postgres.Pool
@@ -133,7 +136,8 @@ func (r *Rights) Grants(ctx context.Context) (g Grants, err error) {
 	return g, postgres.Wrapf(err, "listing the grants in SQL")
 }
 
-// SetGrant gives a grant, or revokes it. It may wait 5 seconds for transactions that have pushed. Errors: CodeInvalid if the
+// SetGrant gives a grant, or revokes it. It may wait 5 seconds, or until the time limit of
+// the request, for transactions that have pushed. Errors: CodeInvalid if the
 // role or the grant does not exist, CodeForbidden if the role of the server may not change grants, CodeUnavailable.
 func (r *Rights) SetGrant(ctx context.Context, g Grant, revoke bool) error {
 	audit.Begin(ctx, audit.Target{}, audit.Parameters{"kind": g.Kind, "role": g.Role, "queue": g.Queue, "consumerGroup": g.Group})
@@ -144,7 +148,10 @@ func (r *Rights) SetGrant(ctx context.Context, g Grant, revoke bool) error {
 		return audit.Write(ctx, tx, audit.Counts{"grants": 1})
 	})
 	var refused *pgconn.PgError
-	if !errors.As(err, &refused) {
+	switch {
+	case errors.Is(err, context.DeadlineExceeded):
+		return &queue.Error{Code: queue.CodeUnavailable, RetryAfter: time.Second, Message: stillOpen}
+	case !errors.As(err, &refused):
 		return postgres.Wrapf(err, "changing a grant")
 	}
 	switch refused.Code {
