@@ -25,7 +25,8 @@ INSERT INTO belfry.history
               CASE c.column_name
                 WHEN 'at' THEN to_json(m.at) WHEN 'minutes' THEN '1' WHEN 'instance' THEN to_json(m.instance)
                 WHEN 'queue' THEN to_json('queue-' || lpad(q::text, 5, '0')) WHEN 'consumer_group' THEN to_json(g)
-                WHEN 'latency' THEN '[]' WHEN 'parked' THEN 'null' ELSE '7' END::json))).*
+                WHEN 'latency' THEN '[]' WHEN 'parked' THEN 'null'
+                WHEN 'oldest_at' THEN to_json(m.at) WHEN 'counted_at' THEN to_json(m.at) ELSE '7' END::json))).*
        FROM (SELECT date_trunc('minute', now()) - make_interval(mins => i) AS at, '00000000-0000-0000-0000-000000000001'::uuid AS instance
                FROM generate_series(1, 60) i) m,
             generate_series(1, 125) q, unnest(ARRAY['', 'billing']) g, information_schema.columns c
