@@ -13,7 +13,7 @@ import (
 const (
 	// deadPage is how many dead letters one page lists.
 	deadPage     = "50"
-	deadExamined = "50000" // how many dead letters one page counts
+	deadExamined = "10000" // how many dead letters one page counts
 	// maxCounts is the maximum number of errors on one page, and also the maximum number of partitions.
 	maxCounts = 20
 )

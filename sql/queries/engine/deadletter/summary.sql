@@ -86,18 +86,23 @@ WITH g AS MATERIALIZED (
     SELECT k.group_id, k.error, k.shape, count(*) AS n, min(k.failed_at) AS oldest, max(k.failed_at) AS newest
       FROM kept k
      GROUP BY k.group_id, k.error, k.shape
-), ranked AS (
-    SELECT c.kind, c.group_id, c.partition_id, c.error, c.shape, c.texts, c.n, c.oldest, c.newest,
-           row_number() OVER (PARTITION BY c.kind ORDER BY c.n DESC, c.newest DESC, c.group_id, c.partition_id) AS nth
-      FROM (SELECT 1 AS kind, e.group_id, NULL::bigint AS partition_id, e.error, e.shape, 1 AS texts, e.n, e.oldest, e.newest FROM errors e
-            UNION ALL
-            SELECT 2, k.group_id, k.partition_id, NULL, NULL, 0, count(*), min(k.failed_at), max(k.failed_at)
-              FROM kept k
-             GROUP BY k.group_id, k.partition_id
-            UNION ALL
-            SELECT 3, e.group_id, NULL, min(e.error), e.shape, count(*), sum(e.n), min(e.oldest), max(e.newest)
-              FROM errors e
-             GROUP BY e.group_id, e.shape) AS c
+), most AS ( -- a limit keeps only the first rows of each kind; a window over all of them would sort them
+    (SELECT 1 AS kind, e.group_id, NULL::bigint AS partition_id, e.error, e.shape, 1 AS texts, e.n, e.oldest, e.newest
+       FROM errors e
+      ORDER BY e.n DESC, e.newest DESC, e.group_id
+      LIMIT $12::bigint)
+    UNION ALL
+    (SELECT 2, k.group_id, k.partition_id, NULL, NULL, 0, count(*) AS n, min(k.failed_at), max(k.failed_at) AS newest
+       FROM kept k
+      GROUP BY k.group_id, k.partition_id
+      ORDER BY n DESC, newest DESC, k.group_id, k.partition_id
+      LIMIT $12::bigint)
+    UNION ALL
+    (SELECT 3, e.group_id, NULL, min(e.error), e.shape, count(*), sum(e.n) AS n, min(e.oldest), max(e.newest) AS newest
+       FROM errors e
+      GROUP BY e.group_id, e.shape
+      ORDER BY n DESC, newest DESC, e.group_id
+      LIMIT $12::bigint)
 )
 SELECT 0 AS kind, (SELECT count(*) FROM kept) AS n, (SELECT count(*) FROM examined) AS examined,
        (SELECT c.failed_at FROM cut c) AS cut_at, (SELECT c.id FROM cut c) AS cut_id,
@@ -106,9 +111,9 @@ SELECT 0 AS kind, (SELECT count(*) FROM kept) AS n, (SELECT count(*) FROM examin
        '' AS queue_name, '' AS group_name, '' AS error, '' AS shape, 0 AS texts, '' AS partition_name, NULL::uuid AS partition_uid,
        NULL::timestamptz AS oldest, NULL::timestamptz AS newest
 UNION ALL
-(SELECT r.kind, r.n, 0, NULL, NULL, NULL, n.queue_name, n.group_name, coalesce(r.error, ''), coalesce(r.shape, ''), r.texts, coalesce(p.name, ''), p.uid, r.oldest, r.newest
-   FROM (SELECT * FROM ranked r WHERE r.nth <= $12::bigint OFFSET 0) AS r
+(SELECT r.kind, r.n, 0, NULL, NULL, NULL, n.queue_name, n.group_name, coalesce(r.error, ''), coalesce(r.shape, ''), r.texts, coalesce(p.name, ''),
+        p.uid, r.oldest, r.newest
+   FROM most r
    JOIN names n ON n.id = r.group_id
    LEFT JOIN LATERAL (SELECT p.name, p.uid FROM belfry.partition p WHERE p.id = r.partition_id OFFSET 0) AS p ON true
-  WHERE r.nth <= $12::bigint
-  ORDER BY r.kind, r.nth)
+  ORDER BY r.kind, r.n DESC, r.newest DESC, r.group_id, r.partition_id)
