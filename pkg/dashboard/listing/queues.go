@@ -3,6 +3,7 @@ package listing
 import (
 	"html/template"
 	"net/http"
+	"net/url"
 	"slices"
 	"time"
 
@@ -83,7 +84,7 @@ func Queues(r *page.Request) (*page.Content, error) {
 	if err != nil {
 		return nil, err
 	}
-	ops, err := source.Read[api.QueueOps](r.Ctx, r.Client, r.Caller, "/api/v1/analytics/queue-ops?live=false")
+	ops, err := operations(r, found.Queues)
 	if err != nil {
 		return nil, err
 	}
@@ -99,6 +100,18 @@ func Queues(r *page.Request) (*page.Content, error) {
 		r.Get("List the queues", path, "queue", "list"),
 		r.Command("Create a queue", "POST", "/api/v1/configure", `{"queue": "orders", "options": {"leaseTime": 60}}`, []string{"queue", "configure", "orders", "--option", "leaseTime=60"}),
 	}}, nil
+}
+
+// operations returns the counts of the last hour of the listed queues.
+func operations(r *page.Request, listed []api.CountedQueue) (*api.QueueOps, error) {
+	if len(listed) == 0 {
+		return &api.QueueOps{}, nil
+	}
+	names := url.Values{"live": {"false"}}
+	for i := range listed {
+		names.Add("queues", listed[i].Name)
+	}
+	return source.Read[api.QueueOps](r.Ctx, r.Client, r.Caller, "/api/v1/analytics/queue-ops?"+names.Encode())
 }
 
 func shownColumns(chosen []string) map[string]bool {

@@ -2,6 +2,7 @@ package history
 
 import (
 	"fmt"
+	"slices"
 	"testing"
 	"time"
 
@@ -19,7 +20,8 @@ func insertMinute(t *testing.T, pool *postgres.Pool, at time.Time, pid int, queu
 			CASE c.column_name WHEN 'at' THEN to_json($1::timestamptz) WHEN 'minutes' THEN '1' WHEN 'instance' THEN to_json($2::text) WHEN 'queue' THEN to_json($3::text)
 				WHEN 'consumer_group' THEN to_json($4::text) WHEN 'push_messages' THEN to_json($5::int) WHEN 'latency' THEN '[]'
 				WHEN 'pop_messages' THEN to_json(CASE WHEN $4 = 'g' THEN $6::int ELSE 0 END) WHEN 'ack_failed' THEN to_json(CASE WHEN $4 = 'g' THEN $7::int ELSE 0 END)
-				WHEN 'parked' THEN CASE WHEN $4 = 'g' THEN $8::json ELSE 'null' END ELSE '0' END::json))).*
+				WHEN 'parked' THEN CASE WHEN $4 = 'g' THEN $8::json ELSE 'null' END
+				WHEN 'depth' THEN 'null' WHEN 'oldest_at' THEN 'null' WHEN 'counted_at' THEN 'null' ELSE '0' END::json))).*
 			FROM information_schema.columns c WHERE c.table_schema = 'belfry' AND c.table_name = 'history'`, at, instance, queueName, group, messages, n/2, failed, parked)
 		require.NoError(t, err)
 	}
@@ -47,4 +49,36 @@ func TestRecentCountsAndServingInstances(t *testing.T) {
 	served, err := r.Served(t.Context(), []GroupOf{key, {"old", "g"}, {"none", "g"}})
 	require.NoError(t, err)
 	require.Equal(t, map[GroupOf]Served{key: {Delivered: 90, By: []Server{{"host", 7, 0}, {"host", 8, 0}, {"host", 9, 4}}}}, served)
+}
+
+// The names of queues select them, in the counts, the waiting requests and the latencies. One name of Queue wins.
+func TestNamesSelectQueues(t *testing.T) {
+	pool := openPool(t)
+	last := lastMinute(time.Now())
+	for i, name := range []string{"a", "b", "c"} {
+		insertMinute(t, pool, last.Add(-time.Minute), 7+i, name, 10, 0, "1")
+	}
+	r, span := NewReader(pool, nil, nil), Range{From: last.Add(-time.Hour), To: last, Bucket: time.Minute}
+	of := func(f Filter) (counted, parked []string) {
+		buckets, err := r.Queues(t.Context(), span, f)
+		require.NoError(t, err)
+		for i := range buckets {
+			counted = append(counted, buckets[i].Queue)
+		}
+		waiting, err := r.Parked(t.Context(), span, f)
+		require.NoError(t, err)
+		for _, one := range waiting {
+			parked = append(parked, one.Queue)
+		}
+		slices.Sort(counted)
+		slices.Sort(parked)
+		return counted, parked
+	}
+	counted, parked := of(Filter{Queues: []string{"c", "a", "none"}})
+	require.Equal(t, [][]string{{"a", "c"}, {"a", "c"}}, [][]string{counted, parked})
+	one := "b"
+	counted, parked = of(Filter{Queue: &one, Queues: []string{"a"}})
+	require.Equal(t, [][]string{{"b"}, {"b"}}, [][]string{counted, parked})
+	counted, _ = of(Filter{})
+	require.Equal(t, []string{"a", "b", "c"}, counted)
 }
