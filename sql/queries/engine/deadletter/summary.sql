@@ -62,7 +62,7 @@ WITH g AS MATERIALIZED (
       FROM part p
      WHERE $1::text IS NULL OR NOT EXISTS (SELECT FROM cut c WHERE (p.failed_at, p.id) < (c.failed_at, c.id))
 ), names AS MATERIALIZED (
-    SELECT g.id, g.name AS group_name, q.name AS queue_name
+    SELECT g.id
       FROM (SELECT DISTINCT e.group_id FROM examined e) AS e
       JOIN belfry.consumer_group g ON g.id = e.group_id
       JOIN belfry.queue q ON q.id = g.queue_id AND q.deleted_at IS NULL
@@ -111,9 +111,10 @@ SELECT 0 AS kind, (SELECT count(*) FROM kept) AS n, (SELECT count(*) FROM examin
        '' AS queue_name, '' AS group_name, '' AS error, '' AS shape, 0 AS texts, '' AS partition_name, NULL::uuid AS partition_uid,
        NULL::timestamptz AS oldest, NULL::timestamptz AS newest
 UNION ALL
-(SELECT r.kind, r.n, 0, NULL, NULL, NULL, n.queue_name, n.group_name, coalesce(r.error, ''), coalesce(r.shape, ''), r.texts, coalesce(p.name, ''),
+(SELECT r.kind, r.n, 0, NULL, NULL, NULL, q.name, g.name, coalesce(r.error, ''), coalesce(r.shape, ''), r.texts, coalesce(p.name, ''),
         p.uid, r.oldest, r.newest
    FROM most r
-   JOIN names n ON n.id = r.group_id
+  CROSS JOIN LATERAL (SELECT g.name, g.queue_id FROM belfry.consumer_group g WHERE g.id = r.group_id OFFSET 0) AS g
+  CROSS JOIN LATERAL (SELECT q.name FROM belfry.queue q WHERE q.id = g.queue_id OFFSET 0) AS q
    LEFT JOIN LATERAL (SELECT p.name, p.uid FROM belfry.partition p WHERE p.id = r.partition_id OFFSET 0) AS p ON true
   ORDER BY r.kind, r.n DESC, r.newest DESC, r.group_id, r.partition_id)
