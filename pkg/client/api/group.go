@@ -217,7 +217,7 @@ type PartitionHeat struct {
 // PartitionSearch is the answer to GET /api/v1/resources/queues/{queue}/search.
 type PartitionSearch struct {
 	Partitions []FoundPartition `json:"partitions"`
-	// The examined partitions, including those of the pages before. Names that begin with the part are examined first.
+	// How many partitions were examined, on this page and the earlier ones. Names that begin with the part are examined first.
 	Searched   int64  `json:"searched"`
 	Of         *int64 `json:"of"`         // The partitions of the queue when the server last counted. null if it has not counted.
 	Pagination Page   `json:"pagination"` // A page with a next page can have few partitions or none.

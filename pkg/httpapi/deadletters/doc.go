@@ -1,5 +1,5 @@
-// Package deadletters has the routes that list and summarize dead letters, and that delete the dead letter of one message. It also reads the filter of the routes that
-// change many dead letters (package operate).
+// Package deadletters has the routes that list and summarize dead letters, and that delete the dead letter of one message. It
+// also reads the filter of the routes that change many dead letters (package operate).
 //
 // It promises:
 //
