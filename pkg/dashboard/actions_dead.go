@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"net/http"
 	"net/url"
+
+	"github.com/belfry-mq/belfry/pkg/dashboard/page"
 )
 
 // letterFilter has the filters of the page of dead letters, by their names in its URL.
@@ -58,9 +60,9 @@ func (c change) counting(f form, part string) change {
 	}
 	c.follow = func(answer any) string {
 		at, _ := member(answer, "asOf").(string)
-		page := f.letters()
-		page["as-of"] = []string{at}
-		return page.link() + "#" + part
+		back := f.letters()
+		back["as-of"] = []string{at}
+		return back.link() + "#" + part
 	}
 	return c
 }
@@ -72,12 +74,24 @@ func member(answer any, name string) any {
 
 // count serves GET count: it passes on the progress of a count of dead letters. It stops when the browser disconnects.
 func (d *Dashboard) count(w http.ResponseWriter, r *http.Request) {
+	d.pass(w, r, "/api/v1/dlq/count?"+letterFilter(r.URL.Query()).query().Encode())
+}
+
+// countSeek serves GET count-seek: it passes on a part of the preview of a seek.
+func (d *Dashboard) countSeek(w http.ResponseWriter, r *http.Request) {
+	query := r.URL.Query()
+	path := page.SeekPath(query.Get("g"), query.Get("q"), query.Get("to"), query.Get("at"), query.Get("in"))
+	d.pass(w, r, path+"&limit=10000&cursor="+url.QueryEscape(query.Get("cursor")))
+}
+
+// pass answers with what the API answers to a GET.
+func (d *Dashboard) pass(w http.ResponseWriter, r *http.Request, path string) {
 	caller, err := d.caller(r)
 	if err != nil {
 		http.Error(w, errorText(err), http.StatusUnauthorized)
 		return
 	}
-	if err := d.client.Watch(caller, w, "/api/v1/dlq/count?"+letterFilter(r.URL.Query()).query().Encode()); err != nil {
+	if err := d.client.Watch(caller, w, path); err != nil {
 		http.Error(w, errorText(err), http.StatusBadRequest)
 	}
 }

@@ -99,6 +99,7 @@ func New(cfg Config, deps Deps) (*Dashboard, error) {
 	d.mux.HandleFunc("POST "+prefix+"redrive", d.redriveStream)
 	d.mux.HandleFunc("GET "+prefix+"export", d.export)
 	d.mux.HandleFunc("GET "+prefix+"count", d.count)
+	d.mux.HandleFunc("GET "+prefix+"count-seek", d.countSeek)
 	d.mux.HandleFunc("POST "+prefix+"purge-file", d.purgeFile)
 	d.mux.HandleFunc("GET "+prefix+"{page...}", d.page)
 	d.mux.HandleFunc("GET /{$}", func(w http.ResponseWriter, _ *http.Request) { redirect(w, "ui/") })

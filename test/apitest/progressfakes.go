@@ -17,7 +17,7 @@ func (progressFake) Places(context.Context, string, string, stats.PlaceQuery) (o
 	return out, nil
 }
 
-func (progressFake) PreviewSeek(context.Context, string, string, stats.SeekTarget) (out stats.SeekPreview, err error) {
+func (progressFake) PreviewSeek(context.Context, string, string, stats.SeekTarget, stats.SeekPart) (out stats.SeekPreview, err error) {
 	return out, nil
 }
 

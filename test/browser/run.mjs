@@ -13,6 +13,7 @@ import * as person from "./person.mjs";
 import { pictures } from "./pictures.mjs";
 import * as provider from "./provider.mjs";
 import * as searches from "./searches.mjs";
+import * as seek from "./seek.mjs";
 import * as sizes from "./sizes.mjs";
 import * as system from "./system.mjs";
 import * as totals from "./totals.mjs";
@@ -53,6 +54,7 @@ const tests = {
 
   async "one thing has one number on every page"() { await totals.oneNumber(browser, open); },
 
+  async "the preview of a seek counts all partitions"() { await seek.countsAll(browser, open, patience); },
   async "the backlog of a queue and a group is drawn"() { await backlog.isDrawn(browser, open); },
 
   async "searches find names as they are written, and go on by themselves"() { await searches.find(browser, open, patience); },

@@ -195,6 +195,8 @@ type SeekPreview struct {
 	CountsAreLowerBounds bool  `json:"countsAreLowerBounds"` // The server did not examine all messages.
 	// The instant at which the count began. A seek to this `timestamp` instead of the end skips no later message.
 	CountedAt time.Time `json:"countedAt"`
+	// The name of the last examined partition, if there may be more. With it as `cursor`, the next request examines the next ones.
+	Next *string `json:"next"`
 }
 
 // PartitionHeat is a partition with its unfinished messages.

@@ -14,6 +14,8 @@ const (
 	// A place is a partition with the state of the group's cursor. placesFirst is how many places of each list the page
 	// of a group shows. placesPage is how many places a page of one list shows.
 	placesFirst, placesPage = "25", "100"
+	// seekFirst is how many partitions the preview of a seek examines before the page is shown.
+	seekFirst = "1000"
 	// maxPlaces is about the maximum size of one list in bytes of HTML.
 	maxPlaces = 80_000
 )
@@ -61,11 +63,13 @@ type seekData struct {
 	// To is beginning, end or time. At is the instant for time. An empty Partition means all partitions.
 	To, At, Partition string
 	Error             string
+	// CountLink counts a part of what the seek would do. It is empty if the preview is whole.
+	CountLink template.URL
 }
 
 func group(r *page.Request) (*page.Content, error) {
 	data := &groupData{Queue: r.Query.Get("q"), Name: r.Query.Get("g"), Partition: r.Query.Get("p"), List: r.Query.Get("list"), From: r.Query.Get("from")}
-	path := "/api/v1/consumer-groups/" + page.Esc(data.Name) + "/queues/" + page.Esc(data.Queue)
+	path := page.GroupPath(data.Name, data.Queue)
 	found, err := source.Read[api.GroupState](r.Ctx, r.Client, r.Caller, path+"?limit="+placesFirst)
 	switch {
 	case source.IsStatus(err, 404):
@@ -97,7 +101,7 @@ func group(r *page.Request) (*page.Content, error) {
 		}
 	}
 	if to := r.Query.Get("seek"); to != "" && data.Group != nil {
-		if data.Seek, err = previewSeek(r, path, to); err != nil {
+		if data.Seek, err = data.previewSeek(r, to); err != nil {
 			return nil, err
 		}
 	}
@@ -194,28 +198,29 @@ func (s *seekData) Moment() string {
 	return s.At
 }
 
-// previewSeek counts what a seek of the group would deliver again or skip.
-func previewSeek(r *page.Request, path, to string) (*seekData, error) {
+// previewSeek counts what a seek of the group would deliver again or skip, in the first partitions. A script counts the rest.
+func (d *groupData) previewSeek(r *page.Request, to string) (*seekData, error) {
 	seek := &seekData{To: to, At: r.Query.Get("at"), Partition: r.Query.Get("in")}
-	target := []string{"partition", seek.Partition}
-	switch to {
-	case "beginning":
-		target = append(target, "toBeginning", "true")
-	case "end":
-		target = append(target, "toEnd", "true")
-	default:
+	if to != "beginning" && to != "end" {
 		at, ok := page.ParseInstant(seek.At)
 		if !ok {
 			seek.Error = "The instant cannot be read: write it like 2026-05-16T08:41:27Z."
 			return seek, nil
 		}
 		seek.At = at.UTC().Format(time.RFC3339)
-		target = append(target, "timestamp", seek.At)
 	}
-	var err error
-	seek.SeekPreview, err = source.Read[api.SeekPreview](r.Ctx, r.Client, r.Caller, string(page.Link(path+"/seek", target...)))
-	if err == nil && seek.Partition != "" && seek.PartitionsExamined == 0 {
+	found, err := source.Read[api.SeekPreview](r.Ctx, r.Client, r.Caller, page.SeekPath(d.Name, d.Queue, to, seek.At, seek.Partition)+"&limit="+seekFirst)
+	if err != nil {
+		return nil, err
+	}
+	if seek.SeekPreview = found; found.Next != nil {
+		seek.CountLink = page.Link("count-seek", "q", d.Queue, "g", d.Name, "to", to, "at", seek.At, "in", seek.Partition)
+		if to == "end" {
+			seek.CountLink = page.Link("count-seek", "q", d.Queue, "g", d.Name, "to", "time", "at", seek.Moment(), "in", seek.Partition)
+		}
+	}
+	if seek.Partition != "" && seek.PartitionsExamined == 0 {
 		seek.Error = "The group has no cursor in a partition with the name " + seek.Partition + "."
 	}
-	return seek, err
+	return seek, nil
 }

@@ -65,7 +65,7 @@ type GroupReader interface {
 type Progress interface {
 	Beginnings(ctx context.Context, queueName, group string, limit int) (stats.Beginnings, error)
 	Places(ctx context.Context, queueName, group string, ask stats.PlaceQuery) (stats.Places, error)
-	PreviewSeek(ctx context.Context, queueName, group string, to stats.SeekTarget) (stats.SeekPreview, error)
+	PreviewSeek(ctx context.Context, queueName, group string, to stats.SeekTarget, part stats.SeekPart) (stats.SeekPreview, error)
 	Heat(ctx context.Context, queueName string, f stats.HeatFilter) (found []stats.Heat, next *string, err error)
 }
 

@@ -102,6 +102,7 @@ func (h *Handlers) place(one *stats.Place) api.Place {
 func (h *Handlers) PreviewSeek(p *wire.Params) (any, error) {
 	queueName, group, err := names(p)
 	to := stats.SeekTarget{End: wire.IsTrue(p.QueryParam("toEnd")), Partition: p.Name("partition")}
+	part := stats.SeekPart{After: p.Name("cursor"), Limit: wire.LeadingInt(p.QueryParam("limit"), 0)}
 	given := 0
 	for _, one := range []bool{to.End, wire.IsTrue(p.QueryParam("toBeginning")), p.QueryParam("timestamp") != ""} {
 		if one {
@@ -119,10 +120,11 @@ func (h *Handlers) PreviewSeek(p *wire.Params) (any, error) {
 	if err != nil || p.Err != nil {
 		return nil, p.Err
 	}
-	found, err := h.Progress.PreviewSeek(p.Ctx(), queueName, group, to)
+	found, err := h.Progress.PreviewSeek(p.Ctx(), queueName, group, to, part)
 	return api.SeekPreview{
 		ConsumerGroup: group, QueueName: queueName, PartitionName: to.Partition, MessagesAgain: found.Again, MessagesSkipped: found.Skipped,
 		LeasesEnded: found.Leases, PartitionsExamined: found.Cursors, CountsAreLowerBounds: found.AtLeast, CountedAt: found.CountedAt,
+		Next: found.Next,
 	}, err
 }
 

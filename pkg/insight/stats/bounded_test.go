@@ -231,7 +231,7 @@ func TestPreviewSeekCountsWhatTheSeekDoes(t *testing.T) {
 	} {
 		r.exec(`CREATE TEMPORARY TABLE before AS SELECT * FROM belfry.cursor`)
 		r.exec(`UPDATE belfry.partition SET last_push_at = '2026-01-01 06:00Z'`)
-		preview, err := r.groups().PreviewSeek(t.Context(), "q", "g", to)
+		preview, err := r.groups().PreviewSeek(t.Context(), "q", "g", to, stats.SeekPart{})
 		require.NoError(t, err)
 		require.False(t, preview.AtLeast)
 		require.Equal(t, [2]int64{4, 2}, [2]int64{preview.Cursors, preview.Leases})
@@ -244,7 +244,7 @@ func TestPreviewSeekCountsWhatTheSeekDoes(t *testing.T) {
 		r.exec(`DROP TABLE before`)
 	}
 	partition := "p0"
-	preview, err := r.groups().PreviewSeek(t.Context(), "q", "g", stats.SeekTarget{Partition: &partition})
+	preview, err := r.groups().PreviewSeek(t.Context(), "q", "g", stats.SeekTarget{Partition: &partition}, stats.SeekPart{})
 	require.NoError(t, err)
 	require.WithinDuration(t, time.Now(), preview.CountedAt, time.Minute)
 	preview.CountedAt = time.Time{}
@@ -259,12 +259,23 @@ func TestPreviewSeekOfManyPartitionsIsExact(t *testing.T) {
 	require.NoError(t, r.conn.QueryRow(t.Context(), `SELECT count(*) FROM belfry.cursor c JOIN belfry.message m ON m.partition_id = c.partition_id
 		JOIN belfry.partition p ON p.id = m.partition_id JOIN belfry.queue q ON q.id = p.queue_id WHERE q.name = 'crowd' AND m.seq <= c.committed`).Scan(&finished))
 	for _, to := range []stats.SeekTarget{{}, {At: time.Date(2000, 1, 1, 0, 0, 0, 0, time.UTC)}} {
-		huge, err := r.groups().PreviewSeek(t.Context(), "crowd", "g", to)
+		huge, err := r.groups().PreviewSeek(t.Context(), "crowd", "g", to, stats.SeekPart{})
 		require.NoError(t, err)
 		require.False(t, huge.AtLeast)
 		require.Equal(t, finished, huge.Again)
+		require.Nil(t, huge.Next)
+		var parts int64
+		part := stats.SeekPart{Limit: 500}
+		for n, more := 0, true; more; n++ {
+			one, err := r.groups().PreviewSeek(t.Context(), "crowd", "g", to, part)
+			require.NoError(t, err)
+			require.LessOrEqual(t, one.Cursors, int64(500))
+			parts, part.After, more = parts+one.Again, one.Next, one.Next != nil
+			require.Less(t, n, 4)
+		}
+		require.Equal(t, finished, parts, "the parts together are the whole")
 	}
-	cut, err := r.groups().Hasty().PreviewSeek(t.Context(), "crowd", "g", stats.SeekTarget{})
+	cut, err := r.groups().Hasty().PreviewSeek(t.Context(), "crowd", "g", stats.SeekTarget{}, stats.SeekPart{})
 	require.NoError(t, err)
 	require.True(t, cut.AtLeast)
 	require.Less(t, cut.Again, finished)

@@ -2,6 +2,7 @@ package stats
 
 import (
 	"context"
+	"math"
 	"time"
 
 	"github.com/google/uuid"
@@ -27,8 +28,8 @@ const (
 	// MaxTies is how many cursors with the same ready_at a list can skip.
 	MaxTies = 10_000
 	// maxSought is how many partitions one statement of the preview of a seek examines. A seek to an instant needs a search
-	// in each partition, so a statement examines only maxSearched. seekBudget is how long a preview examines. maxGaps is how many messages the preview counts in a partition
-	// with gaps of deleted messages.
+	// in each partition, so a statement examines only maxSearched. seekBudget is how long a preview examines. maxGaps is how
+	// many messages the preview counts in a partition with gaps of deleted messages.
 	maxSought, maxSearched, maxGaps = 1000, 250, 10_000
 	seekBudget                      = 5 * time.Second
 )
@@ -260,12 +261,21 @@ type SeekPreview struct {
 	CountedAt time.Time
 	// AtLeast is true if there are more partitions or messages than were examined.
 	AtLeast bool
+	// Next is the name of the last examined partition if there may be more. The preview continues after it.
+	Next *string
 }
 
-// PreviewSeek describes the effect of a seek, and changes nothing. It reads pages of 1,000 partitions by name, or of 250 for a
-// seek to an instant. It stops after all partitions, after 5 seconds, or when ctx ends. Errors: CodeNotFound,
-// CodeUnavailable.
-func (g *Groups) PreviewSeek(ctx context.Context, queueName, group string, to SeekTarget) (out SeekPreview, err error) {
+// SeekPart chooses the partitions of a preview: the first Limit partitions by name, after the name After. If Limit is 0, the
+// number has no limit. If After is nil, the preview starts at the first partition.
+type SeekPart struct {
+	After *string
+	Limit int
+}
+
+// PreviewSeek describes the effect of a seek on a part of the partitions, and changes nothing. It reads pages of 1,000
+// partitions by name, or of 250 for a seek to an instant. It stops after all partitions, after 5 seconds, or when ctx ends.
+// Errors: CodeNotFound, CodeUnavailable.
+func (g *Groups) PreviewSeek(ctx context.Context, queueName, group string, to SeekTarget, part SeekPart) (out SeekPreview, err error) {
 	found, err := g.find(ctx, queueName, group)
 	at, size := pgtype.Timestamptz{Valid: true, Time: to.At}, maxSought
 	switch {
@@ -276,18 +286,22 @@ func (g *Groups) PreviewSeek(ctx context.Context, queueName, group string, to Se
 	default:
 		size = maxSearched
 	}
-	var after *string
+	left := part.Limit
+	if left <= 0 {
+		left = math.MaxInt
+	}
+	after := part.After
 	for more, began := true, time.Now(); err == nil && more; {
 		var page SeekPreview
 		var capped bool
 		var last string
 		err = g.pool.ScanRow(ctx, []any{&page.Cursors, &page.Again, &page.Skipped, &page.Leases, &capped, &more, &last, &page.CountedAt},
-			sqlSeekPreview, found.queue, found.group, at, to.Partition, int64(size), int64(maxGaps), after)
+			sqlSeekPreview, found.queue, found.group, at, to.Partition, int64(min(size, left)), int64(maxGaps), after)
 		out.add(&page)
-		after = &last
+		after, left = &last, left-size
 		out.AtLeast = out.AtLeast || capped || found.joining
-		if more && time.Since(began) > g.seekBudget {
-			out.AtLeast = true
+		if more && (left <= 0 || time.Since(began) > g.seekBudget) {
+			out.AtLeast, out.Next = true, after
 			break
 		}
 		if err == nil {

@@ -74,10 +74,9 @@ export function startForms() {
   });
   const shown = () => {
     for (const form of document.querySelectorAll("form[data-sent]")) delete form.dataset.sent;
-    for (const form of document.querySelectorAll("form.filter")) form.reset(); // after Back, a browser fills in what was typed
+    for (const form of document.querySelectorAll("form.filter")) form.reset(); // after Back, a browser shows what was typed
   };
-  addEventListener("pageshow", shown);
-  shown();
+  addEventListener("pageshow", (event) => { if (event.persisted) shown(); });
   for (const field of document.querySelectorAll("textarea[data-json]")) {
     const check = () => {
       let wrong = "";

@@ -9,6 +9,7 @@ import { startLetters } from "./letters.js";
 import { startLive } from "./live.js";
 import { startRedrive } from "./redrive.js";
 import { startSearch } from "./search.js";
+import { startSeek } from "./seek.js";
 import { startTabs } from "./tabs.js";
 
 export function start() {
@@ -23,4 +24,5 @@ export function start() {
   startLive();
   startRedrive();
   startSearch();
+  startSeek();
 }
