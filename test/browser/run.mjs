@@ -42,19 +42,20 @@ const patience = 30_000;
 const tests = {
   async "the first minute of a new server"() { await firstMinute(browser, new Server(process.env.BELFRY_FRESH), patience); },
 
-  async "every page without data"() { await look(browser, open.url, [...emptyPages, ...system.emptyPages, ...system.adminPages], "empty"); },
+  async "every page without data"() { await look(browser, open.url, [...emptyPages, ...searches.emptyPages, ...system.emptyPages, ...system.adminPages], "empty"); },
 
   async "every page with data"() {
     await seed(open);
     open.partition = await system.seedMessages(open);
     await aside.seed(open);
     await backlog.seed(open);
-    await look(browser, open.url, [...fullPages, ...aside.fullPages, ...system.fullPages(open.partition), ...system.adminPages], "data");
+    await look(browser, open.url, [...fullPages, ...searches.fullPages, ...aside.fullPages, ...system.fullPages(open.partition), ...system.adminPages], "data");
   },
 
   async "one thing has one number on every page"() { await totals.oneNumber(browser, open); },
 
   async "the preview of a seek counts all partitions"() { await seek.countsAll(browser, open, patience); },
+
   async "the backlog of a queue and a group is drawn"() { await backlog.isDrawn(browser, open); },
 
   async "searches find names as they are written, and go on by themselves"() { await searches.find(browser, open, patience); },
@@ -504,7 +505,7 @@ async function signIn(token) {
 
 // pressesNothing fails if a page offers an action, or if the server accepts one.
 async function pressesNothing(context, page, { url, partition }) {
-  for (const path of [...fullPages, ...aside.fullPages, ...system.fullPages(partition)]) {
+  for (const path of [...fullPages, ...searches.fullPages, ...aside.fullPages, ...system.fullPages(partition)]) {
     const answer = await page.goto(`${url}/ui/${path}`);
     assert.equal(answer.status(), 200, path);
     assert.equal(await page.locator('form[action="do"]').count(), 0, path);

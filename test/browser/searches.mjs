@@ -1,6 +1,9 @@
 // The tests of the searches, and of the pages of namespaces, tasks and groups.
 import assert from "node:assert/strict";
 
+export const emptyPages = ["namespaces", "tasks"];
+export const fullPages = ["namespaces", "tasks?sort=lag", "queues?sort=failed", "partitions?q=shop.orders&name=customer"];
+
 // find searches queues and partitions. Characters of patterns have no special meaning, and a search of partitions goes on by itself.
 export async function find(browser, server, patience) {
   for (const name of ["find_me", "findXme", "also find_me"]) await server.push(name, "p", [1]);
