@@ -103,7 +103,7 @@ func (d *Dashboard) export(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	query := url.Values{}
-	for name, field := range map[string]string{"queue": "q", "consumerGroup": "g", "partition": "p", "error": "e", "from": "from", "to": "to"} {
+	for name, field := range map[string]string{"queue": "q", "consumerGroup": "g", "partition": "p", "error": "e", "errorShape": "s", "from": "from", "to": "to"} {
 		query.Set(name, r.URL.Query().Get(field))
 	}
 	for size, begun := exportPage, false; ; begun = true {

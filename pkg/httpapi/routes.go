@@ -8,6 +8,8 @@ import (
 
 	"github.com/belfry-mq/belfry/pkg/access/audit"
 	"github.com/belfry-mq/belfry/pkg/httpapi/data"
+	"github.com/belfry-mq/belfry/pkg/httpapi/deadletters"
+	"github.com/belfry-mq/belfry/pkg/httpapi/lists"
 	"github.com/belfry-mq/belfry/pkg/httpapi/observe"
 	"github.com/belfry-mq/belfry/pkg/httpapi/operate"
 	"github.com/belfry-mq/belfry/pkg/httpapi/queen"
@@ -29,8 +31,9 @@ const get, post, patch, remove = http.MethodGet, http.MethodPost, http.MethodPat
 // Routes returns the route table with all routes of the API.
 func (s *Server) Routes() []Route {
 	observes := s.observes()
-	return slices.Concat(s.internalRoutes(), s.dataRoutes(), s.operateRoutes(), s.messageRoutes(observes),
-		s.compressed(s.observeRoutes(observes)), s.compressed(s.historyRoutes(observes)), s.queenRoutes(observes), s.dashboardRoutes())
+	return slices.Concat(s.internalRoutes(), s.dataRoutes(), s.operateRoutes(), s.messageRoutes(observes), s.deadLetterRoutes(),
+		s.compressed(s.listRoutes()), s.compressed(s.observeRoutes(observes)), s.compressed(s.historyRoutes(observes)), s.queenRoutes(observes),
+		s.dashboardRoutes())
 }
 
 // dataRoutes returns the routes of producers and consumers.
@@ -124,10 +127,18 @@ func (s *Server) messageRoutes(serves *observe.Handlers) []Route {
 		{get, "/api/v1/messages/:partitionId/:transactionId", Read | Granted, answer(serves.ShowMessage)},
 		{get, "/api/v1/traces/by-name/:name", Read | Granted, answer(serves.NamedTraces)},
 		{get, "/api/v1/traces/:partitionId/:transactionId", Read | Granted, answer(serves.MessageTraces)},
-		{get, "/api/v1/dlq", Read | Granted, repair.OrCSV(serves.ListDeadLetters)},
 		{get, "/api/v1/inbox/rejected", Read | Granted, count(serves.ListRejected)},
 		{get, "/api/v1/system/maintenance/rejected", Administer, answer(serves.Rejected)},
 	}
+}
+
+// deadLetterRoutes returns the routes of package deadletters.
+func (s *Server) deadLetterRoutes() []Route {
+	serves := &deadletters.Handlers{Letters: s.deps.DeadLetters, Discarder: s.deps.DeadLetters, Owners: s.deps.Owners, Totals: s.deps.Totals}
+	return append(s.compressed([]Route{{get, "/api/v1/dlq/summary", Read | Granted, s.count(serves.Summary)}}), []Route{
+		{get, "/api/v1/dlq", Read | Granted, repair.OrCSV(serves.List)}, // its answers have payloads
+		{remove, "/api/v1/messages/:partitionId/:transactionId/dlq", Administer | Granted, s.audited(audit.PurgeDeadLetters, serves.Discard)},
+	}...)
 }
 
 // observeRoutes returns the other routes that only read. A route without Granted shows figures of processes or of the whole
@@ -136,16 +147,10 @@ func (s *Server) observeRoutes(serves *observe.Handlers) []Route {
 	answer, count := wire.JSON, s.count
 	return []Route{
 		{get, "/openapi.json", Public, s.openapi},
-
-		{get, "/api/v1/queues", Read | Granted, answer(serves.ListQueues)},
-		{get, "/api/v1/groups", Read | Granted, answer(serves.ListAllGroups)},
-		{get, "/api/v1/totals", Read | Granted, answer(serves.ShowTotals)},
-		{get, "/api/v1/tags", Read, count(serves.ListTags)},
 		{get, "/api/v1/problems", Read | Granted, count(serves.ListProblems)},
 		{get, "/api/v1/explain", Read | Granted, answer(serves.Explain)},
 		{get, "/api/v1/doctor", Administer, count(serves.Examine)},
 		{get, "/api/v1/audit", Administer | Granted, answer(serves.ListAudit)},
-
 		{get, "/api/v1/resources/queues/:queue", Read | Granted, count(serves.Queue)},
 		{get, "/api/v1/resources/queues/:queue/groups", Read | Granted, answer(serves.GroupsOfQueue)},
 		{get, "/api/v1/resources/queues/:queue/partitions", Read | Granted, answer(serves.Partitions)},
@@ -156,21 +161,32 @@ func (s *Server) observeRoutes(serves *observe.Handlers) []Route {
 		{get, "/api/v1/status/queues/:queue", Read | Granted, count(serves.QueueStatus)},
 		{get, "/api/v1/status/dispatcher", Read, count(serves.DispatcherStatus)},
 		{get, "/api/v1/status/sweeps", Read | Granted, answer(serves.Sweeps)},
-
 		{get, "/api/v1/consumer-groups", Read | Granted, count(serves.ListGroups)},
 		{get, "/api/v1/consumer-groups/lagging", Read | Granted, count(serves.LaggingGroups)},
 		{get, "/api/v1/consumer-groups/:group", Read | Granted, count(serves.ShowGroup)},
 		{get, "/api/v1/consumer-groups/:group/queues/:queue", Read | Granted, answer(serves.ShowGroupOfQueue)},
 		{get, "/api/v1/consumer-groups/:group/queues/:queue/partitions", Read | Granted, answer(serves.Places)},
 		{get, "/api/v1/consumer-groups/:group/queues/:queue/seek", Read | Granted, answer(serves.PreviewSeek)},
-
 		{get, "/api/v1/messages", Read | Granted, repair.OrCSV(serves.Messages)},
 		{get, "/api/v1/traces/names", Read | Granted, answer(serves.TraceNames)},
-		{get, "/api/v1/dlq/summary", Read | Granted, count(serves.Summary)},
 		{get, "/api/v1/attachments", Read | Granted, count(serves.ListAttachments)},
 		{get, "/api/v1/streams", Read | Granted, answer(serves.ListStreams)},
 		{get, "/api/v1/system/maintenance", Administer, answer(serves.Maintenance)},
 		{get, "/api/v1/system/maintenance/pop", Administer, answer(serves.PopMaintenance)},
+	}
+}
+
+// listRoutes returns the routes of the lists of all queues, groups, namespaces and tasks.
+func (s *Server) listRoutes() []Route {
+	serves := &lists.Handlers{Totals: s.deps.Totals, Tags: s.deps.Tags, History: s.deps.Recent, Partitions: s.deps.Partitions}
+	return []Route{
+		{get, "/api/v1/queues", Read | Granted, wire.JSON(serves.ListQueues)},
+		{get, "/api/v1/groups", Read | Granted, wire.JSON(serves.ListAllGroups)},
+		{get, "/api/v1/totals", Read | Granted, wire.JSON(serves.ShowTotals)},
+		{get, "/api/v1/totals/namespaces", Read | Granted, s.count(serves.ListNamespaces)},
+		{get, "/api/v1/totals/tasks", Read | Granted, s.count(serves.ListTasks)},
+		{get, "/api/v1/resources/queues/:queue/search", Read | Granted, s.count(serves.SearchPartitions)},
+		{get, "/api/v1/tags", Read, s.count(serves.ListTags)},
 	}
 }
 
@@ -188,7 +204,7 @@ func (s *Server) historyRoutes(serves *observe.Handlers) []Route {
 
 // count returns the handler of a route that shares the limit of statistics.
 func (s *Server) count(answer func(*wire.Params) (any, error)) echo.HandlerFunc {
-	return wire.JSON(s.statistics.limit(answer))
+	return wire.JSON(s.statistics.Limit(answer))
 }
 
 // observes returns the handlers for the routes that only read.
@@ -196,7 +212,7 @@ func (s *Server) observes() *observe.Handlers {
 	d := s.deps
 	return &observe.Handlers{
 		Waiting: d.Popper, Resources: d.Resources, Queues: d.Queues, Totals: d.Totals, Problems: d.Problems, Groups: d.GroupReader, Progress: d.Progress, History: d.History, Live: d.Live,
-		DeadLetters: d.DeadLetters, Traces: d.Traces, Audit: d.Audit, Owners: d.Owners, Queries: d.Streams, Attachments: d.Attachments, Rejections: d.Rejections,
+		Reader: d.DeadLetters, Traces: d.Traces, Audit: d.Audit, Owners: d.Owners, Queries: d.Streams, Attachments: d.Attachments, Rejections: d.Rejections,
 		Switches: d.Switches, Spool: d.Spool, Explainer: d.Explainer, Doctor: d.Doctor, Listener: d.Listener, Inbox: d.Inbox, Flushes: d.Flushes, Meter: s.start.Metrics,
 		Events: d.Events, Streams: s.streams(), SeesAudit: s.seesAudit, Holders: &s.holders,
 	}

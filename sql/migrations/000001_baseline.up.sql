@@ -196,6 +196,32 @@ CREATE INDEX cursor_lease ON belfry.cursor (lease_id) WHERE lease_id IS NOT NULL
 -- A publication FOR ALL TABLES needs a replica identity for updates.
 ALTER TABLE belfry.cursor REPLICA IDENTITY FULL;
 
+-- From sql/functions/ack/error_shape.sql.
+
+-- Returns the shape of an error: its text with a mark for each part that differs between similar errors. "*" replaces a quoted
+-- text, <id> a UUID or another long id, <hex> a hexadecimal number, and # a number. White space becomes one space. The
+-- function reads the first 200 characters of the error, without a word that ends there: the word may be cut. belfry.dead_letter
+-- stores the shape of each error.
+CREATE FUNCTION belfry.error_shape(p_error text) RETURNS text LANGUAGE plpgsql IMMUTABLE STRICT PARALLEL SAFE AS $$
+DECLARE
+    v text COLLATE "C" := left(p_error, 200);
+BEGIN
+    IF length(v) = 200 THEN
+        v := regexp_replace(v, '[0-9A-Za-z-]+$', '');
+    END IF;
+    v := regexp_replace(v, '\s+', ' ', 'g');
+    v := regexp_replace(v, '"[^"]*"', '"*"', 'g');
+    v := regexp_replace(v, '`[^`]*`', '`*`', 'g');
+    v := regexp_replace(v, '(?<![0-9A-Za-z])''[^'']*''(?![0-9A-Za-z])', '''*''', 'g');
+    v := regexp_replace(v, '(?<![0-9A-Za-z])[0-9a-fA-F]{8}(-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}(?![0-9A-Za-z])', '<id>', 'g');
+    v := regexp_replace(v, '(?<![0-9A-Za-z])0[xX][0-9a-fA-F]+', '<hex>', 'g');
+    v := regexp_replace(v, '(?<![0-9A-Za-z])(?=[0-9a-fA-F]*[0-9])(?=[0-9]*[a-fA-F])[0-9a-fA-F]{8,}(?![0-9A-Za-z])', '<hex>', 'g');
+    v := regexp_replace(v, '(?<![0-9A-Za-z])(?=[A-Za-z]*[0-9])(?=[0-9]*[A-Za-z])[0-9A-Za-z]{16,}(?![0-9A-Za-z])', '<id>', 'g');
+    v := regexp_replace(v, '(^|[ (=:,\[])[-+]([0-9])', '\1\2', 'g');
+    v := regexp_replace(v, '[0-9]+([.,:][0-9]+)*', '#', 'g');
+    RETURN left(v, 200);
+END $$;
+
 -- From sql/schema/dead_letter.sql.
 
 -- A message that one group gave up. The row of the message stays in the log.
@@ -207,6 +233,8 @@ CREATE TABLE belfry.dead_letter (
     attempts     integer NOT NULL,
     failed_at    timestamptz NOT NULL DEFAULT clock_timestamp(),
     error        text,
+    -- The shape of the error, by which lists group dead letters. Postgres computes it, so every insert agrees.
+    shape        text COLLATE "C" GENERATED ALWAYS AS (belfry.error_shape(error)) STORED,
     UNIQUE (partition_id, group_id, seq)
 ) WITH (vacuum_truncate = false, toast.vacuum_truncate = false);
 CREATE INDEX dead_letter_failed ON belfry.dead_letter (group_id, failed_at);
@@ -4634,4 +4662,4 @@ BEGIN
         END LOOP;
     END LOOP;
 END $$;
-COMMENT ON FUNCTION belfry.baseline() IS 'f4cf21c9486691beae8f6fe93c0db06fa3efccb52fe7503dbcac066269aae330';
+COMMENT ON FUNCTION belfry.baseline() IS '25621e41580f21344c49bb8b3fcee8782ce504587eba9b9cbc3b797724a8821a';

@@ -39,7 +39,7 @@ type deadLettersFake struct{ *DeadLetters }
 func (f deadLettersFake) filtered(filter deadletter.Filter) {
 	f.Calls++
 	f.Filter = filter
-	for _, text := range []*string{filter.Queue, filter.Group, filter.Partition, filter.TransactionID, filter.Error} {
+	for _, text := range []*string{filter.Queue, filter.Group, filter.Partition, filter.TransactionID, filter.Error, filter.Shape} {
 		if text != nil {
 			f.Texts = append(f.Texts, *text)
 		}
@@ -130,6 +130,10 @@ func (f deadLettersFake) Retry(_ context.Context, _ queue.ID, transactionID stri
 		f.Texts = append(f.Texts, *group)
 	}
 	return 1, f.named(transactionID)
+}
+
+func (f deadLettersFake) Discard(ctx context.Context, partition queue.ID, transactionID string, group *string) (int64, error) {
+	return f.Retry(ctx, partition, transactionID, group)
 }
 
 func (f deadLettersFake) Delete(_ context.Context, _ queue.ID, transactionID string) (bool, error) {

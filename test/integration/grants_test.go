@@ -121,7 +121,7 @@ func probesOf(o place) map[string][]call {
 		"DELETE /api/v1/system/maintenance/rejected":       {del("/api/v1/system/maintenance/rejected")},
 		"POST /api/v1/system/maintenance/rejected/retry":   {post("/api/v1/system/maintenance/rejected/retry", "")},
 		"GET /api/v1/status/buffers":                       {get("/api/v1/status/buffers")},
-		"POST /api/v1/system/maintenance/pop":              {post("/api/v1/system/maintenance/pop", `{"enabled":true}`)}, "GET /api/v1/totals": {get("/api/v1/totals")}, "GET /api/v1/groups": {get("/api/v1/groups"), get("/api/v1/groups?sort=oldest&queue=" + o.queue)},
+		"POST /api/v1/system/maintenance/pop":              {post("/api/v1/system/maintenance/pop", `{"enabled":true}`)}, "GET /api/v1/totals": {get("/api/v1/totals")}, "GET /api/v1/totals/namespaces": {get("/api/v1/totals/namespaces"), get("/api/v1/totals/namespaces?sort=queues")}, "GET /api/v1/resources/queues/{queue}/search": {get("/api/v1/resources/queues/" + o.queue + "/search?name=p")}, "GET /api/v1/totals/tasks": {get("/api/v1/totals/tasks")}, "GET /api/v1/groups": {get("/api/v1/groups"), get("/api/v1/groups?sort=oldest&served=true&queue=" + o.queue)},
 	})
 }
 
@@ -260,7 +260,7 @@ func TestATenantLearnsNothingOfOtherQueues(t *testing.T) {
 	for _, route := range []string{
 		"GET /api/v1/resources/queues", "GET /api/v1/resources/namespaces", "GET /api/v1/resources/tasks", "GET /api/v1/consumer-groups", "GET /api/v1/consumer-groups/{group}",
 		"GET /api/v1/consumer-groups/lagging", "GET /api/v1/messages", "GET /api/v1/status/queues", "GET /api/v1/dlq", "GET /api/v1/dlq/summary", "GET /api/v1/inbox/rejected", "GET /api/v1/attachments", "GET /api/v1/traces/names", "GET /api/v1/traces/by-name/{name}",
-		"GET /api/v1/streams", "GET /api/v1/status", "GET /api/v1/analytics/worker-metrics", "GET /api/v1/analytics/queue-lag", "GET /api/v1/analytics/queue-ops", "POST /streams/v1/state/get", "GET /api/v1/messages/{partitionId}/{transactionId}", "GET /api/v1/traces/{partitionId}/{transactionId}", "GET /api/v1/audit", "GET /api/v1/queues", "GET /api/v1/groups", "GET /api/v1/problems",
+		"GET /api/v1/streams", "GET /api/v1/status", "GET /api/v1/analytics/worker-metrics", "GET /api/v1/analytics/queue-lag", "GET /api/v1/analytics/queue-ops", "POST /streams/v1/state/get", "GET /api/v1/messages/{partitionId}/{transactionId}", "GET /api/v1/traces/{partitionId}/{transactionId}", "GET /api/v1/audit", "GET /api/v1/queues", "GET /api/v1/groups", "GET /api/v1/totals/namespaces", "GET /api/v1/totals/tasks", "GET /api/v1/problems",
 	} {
 		require.Regexp(t, `"(a.one|nsa|ga|namea|state of a.one)"`, string(as(tenant, probesOf(own)[route][0]).Raw), route)
 	}

@@ -20,6 +20,7 @@ var first = []string{
 	"schema/consumer_group.sql",
 	"schema/group_deleted.sql",
 	"schema/cursor.sql",
+	"functions/ack/error_shape.sql",
 	"schema/dead_letter.sql",
 	"schema/redrive.sql",
 	"schema/attempt.sql",

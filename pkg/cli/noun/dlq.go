@@ -21,13 +21,15 @@ func deadLetterFilter(f *pflag.FlagSet) {
 	f.String("group", "", "only dead letters of this consumer group")
 	f.String("partition", "", "only dead letters of this partition")
 	f.String("transaction-id", "", "only dead letters with this transaction id")
+	f.String("error", "", "only dead letters with this error; the first 200 characters count")
+	f.String("error-shape", "", "only dead letters whose error has this shape, see dlq errors")
 	f.String("from", "", "only messages that failed since this time, RFC 3339 or a time before now such as 15m or 2d")
 	f.String("to", "", "only messages that failed before this time")
 }
 
 // deadLetterQuery returns the query parameters for the flags of deadLetterFilter. queueName may be "".
 func deadLetterQuery(in *verb.Input, queueName string) url.Values {
-	query := in.SpanQuery("group=consumerGroup", "partition", "transaction-id=transactionId", "limit")
+	query := in.SpanQuery("group=consumerGroup", "partition", "transaction-id=transactionId", "error", "error-shape=errorShape", "limit")
 	if queueName != "" {
 		query.Set("queue", queueName)
 	}
@@ -68,10 +70,24 @@ var deadLetterVerbs = []*verb.Verb{
 		Columns: "COUNT:total",
 	},
 	{
+		Use: "errors", Short: "Count dead letters by the shape of their errors",
+		Long: `Count dead letters by the shape of their errors. The shape has a mark for each number, id and quoted text, so similar errors
+count together. The command examines the newest 10,000 dead letters. Give a shape to --error-shape of the other commands.`,
+		Flags: func(f *pflag.FlagSet) {
+			f.String("queue", "", "only dead letters of this queue")
+			deadLetterFilter(f)
+		},
+		Named: theFlags,
+		Request: func(in *verb.Input) client.Request {
+			return request.Get("/api/v1/dlq/summary", deadLetterQuery(in, in.Flag("queue")))
+		},
+		Rows: "shapes", Columns: "QUEUE:queue GROUP:consumerGroup COUNT:count TEXTS:texts FIRST:oldest:age LAST:newest:age SHAPE:errorShape EXAMPLE:example:wide",
+	},
+	{
 		Use: "redrive QUEUE", Short: "Deliver dead letters again", Complete: []session.Completion{session.Queues}, Change: true, ServerDryRun: true,
 		Ask: "Redrive the dead letters of {0}?",
-		Long: `Deliver dead letters of a queue again. Choose them with --partition, --transaction-id, --from or --to, or give --all. With
---group, the command redrives only dead letters of that consumer group. Without --group, it redrives the dead letters of
+		Long: `Deliver dead letters of a queue again. Choose them with --partition, --transaction-id, --error, --error-shape, --from
+or --to, or give --all. With --group, the command redrives only dead letters of that consumer group. Without --group, it redrives the dead letters of
 all groups. With --to-queue, it pushes the messages to another queue instead, and deletes the dead letters.`,
 		Example: `  belfry dlq redrive orders --all --dry-run
   belfry dlq redrive orders --all --to-queue orders.parked
@@ -119,10 +135,11 @@ the progress.`,
 	{
 		Use: "purge QUEUE", Short: "Delete dead letters", Complete: []session.Completion{session.Queues}, Change: true, ServerDryRun: true,
 		Ask: "Delete the dead letters of {0}?", Named: deadLetterOwner,
-		Long: `Delete dead letters of a queue. Choose them with --partition, --transaction-id, --from or --to, or give --all. With
---group, the command deletes only dead letters of that consumer group. Without --group, it deletes the dead letters of
-all groups. The command counts first. It deletes only dead letters that existed at the count. With --save, it first writes
-them to a new file, one JSON object on each line. It deletes nothing before the file is on the disk.`,
+		Long: `Delete dead letters of a queue. Choose them with --partition, --transaction-id, --error, --error-shape, --from
+or --to, or give --all. With --group, the command deletes only dead letters of that consumer group. Without --group, it
+deletes the dead letters of all groups. The command counts first. It deletes only dead letters that existed at the count.
+With --save, it first writes them to a new file, one JSON object on each line. It deletes nothing before the file is on
+the disk.`,
 		Example: `  belfry dlq purge orders --all --dry-run
   belfry dlq purge orders --group billing --all
   belfry dlq purge orders --all --save removed.ndjson`,
@@ -154,7 +171,7 @@ func selectedDeadLetters(in *verb.Input) url.Values {
 		which--
 	}
 	if which == 0 && in.Flag("all") != "true" && in.Err == nil {
-		in.Err = session.UsageError("choose dead letters with --partition, --transaction-id, --from or --to, or give --all")
+		in.Err = session.UsageError("choose dead letters with --partition, --transaction-id, --error, --error-shape, --from or --to, or give --all")
 	}
 	return query
 }

@@ -73,6 +73,14 @@ var messageVerbs = []*verb.Verb{
 		Columns: "TRANSACTION-ID:transactionId GROUP:consumerGroup DEAD:dlq",
 	},
 	{
+		Use: "discard PARTITION_ID TRANSACTION_ID", Short: "Delete a dead letter of a group", Change: true, Flags: groupFlag,
+		Ask: "Delete the dead letter {1}? No group receives it again.", Would: "delete the dead letter {1}", Named: theMessage,
+		Request: func(in *verb.Input) client.Request {
+			return request.Delete(messagePath(in)+"/dlq", in.Query("group=consumerGroup"))
+		},
+		Columns: "TRANSACTION-ID:transactionId GROUP:consumerGroup DISCARDED:discarded",
+	},
+	{
 		Use: "retry PARTITION_ID TRANSACTION_ID", Short: "Deliver a dead letter of a group again", Change: true, Flags: groupFlag,
 		Would: "deliver the dead letter {1} again", Named: theMessage,
 		Request: func(in *verb.Input) client.Request {

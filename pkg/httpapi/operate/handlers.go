@@ -11,6 +11,7 @@ import (
 	"github.com/belfry-mq/belfry/pkg/engine/inbox"
 	"github.com/belfry-mq/belfry/pkg/engine/maintenance"
 	"github.com/belfry-mq/belfry/pkg/engine/redrivejob"
+	"github.com/belfry-mq/belfry/pkg/httpapi/deadletters"
 	"github.com/belfry-mq/belfry/pkg/httpapi/observe"
 	"github.com/belfry-mq/belfry/pkg/httpapi/wire"
 	"github.com/belfry-mq/belfry/pkg/queue"
@@ -37,7 +38,9 @@ type GroupWriter interface {
 
 // DeadLetters reads, redrives, retries, purges and deletes dead letters and single messages.
 type DeadLetters interface {
-	observe.DeadLetters
+	observe.MessageReader
+	deadletters.Letters
+	deadletters.Discarder
 	Attempts(ctx context.Context, partition queue.ID, transactionID string, group *string) ([]deadletter.Attempt, error)
 	Resent(ctx context.Context, partition queue.ID, transactionID string) ([]deadletter.Resent, error)
 	Retry(ctx context.Context, partition queue.ID, transactionID string, group *string) (int64, error)
