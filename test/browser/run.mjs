@@ -158,6 +158,7 @@ const tests = {
       return (Date.parse(query.get("to")) - Date.parse(query.get("from"))) / 60_000;
     };
     const drag = async (from, to) => {
+      await page.locator("[data-live-switch][data-open]").waitFor(); // the scripts have started
       const box = await page.locator("svg[data-chart]").first().boundingBox();
       await page.mouse.move(box.x + box.width * from, box.y + 40);
       await page.mouse.down();
