@@ -63,7 +63,7 @@ func TestAStartThatPostgresRefusesSaysWhatToDo(t *testing.T) {
 		{"no right to create the schema", as("plain", "fresh"), []string{"plain", "GRANT CREATE ON DATABASE fresh TO plain"}, false},
 		{"the schema belongs to another role", as("plain", "other"), []string{"plain", "belongs to the role postgres", "GRANT USAGE, CREATE ON SCHEMA belfry TO plain"}, false},
 		{"the tables belong to another role", as("plain", "full"), []string{"plain", "belongs to the role postgres", "GRANT USAGE ON SCHEMA belfry TO plain"}, false},
-		{"some rights", as("part", "full"), []string{"part", "belongs to the role postgres", "GRANT SELECT, INSERT, UPDATE, DELETE ON belfry.audit, "}, false},
+		{"some rights", as("part", "full"), []string{"part", "belongs to the role postgres", "GRANT SELECT, INSERT, UPDATE, DELETE ON belfry.attempt, belfry.audit, "}, false},
 		{"a read-only role", as("reader", "fresh"), []string{"default_transaction_read_only", "ALTER ROLE reader RESET"}, false},
 		{"a read-only role with an existing schema", as("reader", "full"), []string{"default_transaction_read_only", "ALTER ROLE reader RESET"}, false},
 		{"a role that is read-only in this database", as("mixed", "fresh"), []string{"ALTER ROLE mixed IN DATABASE fresh RESET"}, false},

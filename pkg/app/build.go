@@ -3,6 +3,7 @@ package app
 import (
 	"context"
 	"net"
+	"strconv"
 	"time"
 
 	"github.com/jackc/pgx/v5/pgxpool"
@@ -26,6 +27,7 @@ import (
 	"github.com/belfry-mq/belfry/pkg/engine/deadletter"
 	"github.com/belfry-mq/belfry/pkg/engine/inbox"
 	"github.com/belfry-mq/belfry/pkg/engine/maintenance"
+	"github.com/belfry-mq/belfry/pkg/engine/redrivejob"
 	"github.com/belfry-mq/belfry/pkg/engine/seal"
 	"github.com/belfry-mq/belfry/pkg/engine/spool"
 	"github.com/belfry-mq/belfry/pkg/engine/store"
@@ -140,7 +142,7 @@ func (b builder) build(ctx context.Context) error {
 	storeMetrics := store.NewMetrics(b.reg)
 	b.verbs = store.New(b.pool, store.Config{
 		Defaults: b.cfg.Defaults, Sealer: sealer, Batch: b.cfg.Batch, Events: b.bus, Handoffs: intents, Urgent: urgent,
-		MaxPopBytes: b.cfg.HTTP.MaxResponseBytes,
+		MaxPopBytes: b.cfg.HTTP.MaxResponseBytes, Instance: hostname() + ":" + strconv.Itoa(portOf(b.addr)),
 	}, storeMetrics, b.log)
 	if err := b.buildListener(); err != nil {
 		return err
@@ -167,20 +169,30 @@ func (b builder) build(ctx context.Context) error {
 
 	b.operator = catalog.New(b.pool, sealer, b.bus, b.log)
 	b.buildSweeper()
+	letters := deadletter.New(b.pool, sealer, b.bus, b.log)
+	past := history.NewReader(b.pool, b.writer, b.hub.Unwritten)
 	registerGauges(b.reg, b.pool, b.parts, b.log)
 	b.reg.MustRegister(lateness(b.operator.Lateness, b.cfg.Problems.LateAfter), inboxCounts(b.sequencer.Counts))
-	groups := stats.NewGroups(b.pool)
+	all, groups := stats.New(b.pool), stats.NewGroups(b.pool)
 	b.api = httpapi.Deps{
 		Auth: auth, Rights: rights.New(b.pool, b.cfg.Auth), Pusher: pushes, Spool: pushes, Verbs: b.verbs, Popper: b.dispatcher, Catalog: b.operator, GroupWriter: b.operator,
 
-		GroupReader: groups, Progress: groups, Resources: stats.New(b.pool), Queues: stats.New(b.pool), Totals: b.totals, Problems: problem.New(b.pool, b.cfg.Problems),
-		History: history.NewReader(b.pool, b.writer, b.hub.Unwritten), Live: stats.New(b.pool), Pool: b.connections,
-		DeadLetters: deadletter.New(b.pool, sealer, b.bus, b.log), Traces: trace.New(b.pool, sealer, hostname()),
+		GroupReader: groups, Progress: groups, Partitions: groups, Resources: all, Queues: all, Tags: all, Live: all, Totals: b.totals,
+		Problems: problem.New(b.pool, b.cfg.Problems), History: past, Recent: past, Pool: b.connections,
+		DeadLetters: letters, Jobs: b.buildJobs(letters), Traces: trace.New(b.pool, sealer, hostname()),
 		Audit: audit.NewLog(b.pool, b.log), Texts: b.pool, Confirm: b.pool.Confirm, Owners: owners{catalog.NewOwners(b.pool), b.verbs}, Streams: stream.New(b.pool), MaxQueueMetrics: b.cfg.Metrics.MaxQueues, Switches: switches, Explainer: explain.New(b.pool, b.cfg.Retention.Completed), Doctor: b.doctor(sealer, pushes),
 		Attachments: attach.NewLister(b.pool), Rejections: inbox.NewRejections(b.pool),
 		Events: b.hub, Listener: b.listenerState, Inbox: b.inboxState, Flushes: storeMetrics.Flushes, Defaults: b.cfg.Defaults,
 	}
 	return b.buildDashboard(auth, signIn)
+}
+
+// buildJobs makes the redrive jobs.
+func (b builder) buildJobs(letters *deadletter.Letters) *redrivejob.Jobs {
+	jobs := redrivejob.New(b.pool, letters, hostname(), b.log)
+	b.bus.Subscribe(jobs)
+	b.runs = append(b.runs, jobs.Run)
+	return jobs
 }
 
 // owners finds the queues of the objects that a request names by an id.

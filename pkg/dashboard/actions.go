@@ -20,6 +20,8 @@ type change struct {
 	// done is the text for the next page. back is the next page of the browser. If back is empty, the browser returns
 	// to the page of the form.
 	done, back string
+	// each are requests that are sent instead of path, one for each chosen dead letter.
+	each []change
 	// prepare reads the API and returns the body. If prepare is nil, the request has body.
 	prepare func(d *Dashboard, caller *source.Caller) (any, error)
 	// describe returns the text for an answer. If describe is nil, the text is done with the numbers of the answer.
@@ -63,9 +65,19 @@ var actions = map[string]func(f form) (change, error){
 			done: "The group is deleted in this queue.", back: "queue?" + url.Values{"q": {f.queue()}}.Encode(),
 		}, f.confirmed(f.queue())
 	},
+	"redrive-job": redriveJob,
+	"stop-job": func(f form) (change, error) {
+		return change{method: http.MethodPost, path: path("/api/v1/dlq/jobs/%s/stop", f.Get("job")), done: "The redrive job is stopped."}, nil
+	},
+	"undo": func(f form) (change, error) {
+		return change{method: http.MethodPost, path: path("/api/v1/audit/%s/undo", f.Get("id")), done: "The change is undone.", back: "audit"}, nil
+	},
 	"seek":                seek,
 	"redrive":             redrive,
+	"redrive-chosen":      redriveChosen,
+	"discard-chosen":      discardChosen,
 	"retry-message":       retryMessage,
+	"resend-message":      resendMessage,
 	"dead-letter-message": deadLetterMessage,
 	"delete-message":      deleteMessage,
 	"delete-stream":       deleteStream,
@@ -127,7 +139,7 @@ func seek(f form) (change, error) {
 func redrive(f form) (change, error) {
 	body := map[string]any{"queue": f.queue(), "consumerGroup": f.Get("group")}
 	c := change{method: http.MethodPost, path: "/api/v1/dlq/redrive", body: body, done: "The dead letters are delivered again."}
-	for name, field := range map[string]string{"partition": "partition", "transactionId": "transaction", "error": "error", "from": "from", "to": "to"} {
+	for name, field := range map[string]string{"partition": "partition", "transactionId": "transaction", "error": "error", "errorShape": "shape", "from": "from", "to": "to"} {
 		if f.Get(field) != "" {
 			body[name] = f.Get(field)
 		}
@@ -150,6 +162,16 @@ func redrive(f form) (change, error) {
 	return c, nil
 }
 
+// redriveJob starts a redrive that the server runs.
+func redriveJob(f form) (change, error) {
+	c, err := redrive(f)
+	if f.Get("as-of") == "" {
+		return c.counting(f, "redrive-job"), err
+	}
+	c.path, c.back, c.describe = "/api/v1/dlq/jobs", "jobs", func(any) (string, bool) { return "The redrive job is started.", false }
+	return c, err
+}
+
 // errReadOnly refuses every action.
 var errReadOnly = errors.New("the dashboard is read-only: dashboard.read_only is true")
 
@@ -164,6 +186,9 @@ func (d *Dashboard) take(caller *source.Caller, f form) (text, back string, err 
 		return "", "", errReadOnly
 	}
 	wanted, err := action(f)
+	if err == nil && wanted.each != nil {
+		return d.takeEach(caller, &wanted)
+	}
 	if err == nil && wanted.prepare != nil {
 		wanted.body, err = wanted.prepare(d, caller)
 	}

@@ -5,10 +5,13 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"net/http"
 	"net/url"
 	"time"
 
+	"github.com/belfry-mq/belfry/pkg/client/api"
+	"github.com/belfry-mq/belfry/pkg/client/api/sheet"
 	"github.com/belfry-mq/belfry/pkg/dashboard/source"
 	"github.com/belfry-mq/belfry/pkg/process/backoff"
 	"github.com/belfry-mq/belfry/pkg/process/inflight"
@@ -100,7 +103,7 @@ func (d *Dashboard) export(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	query := url.Values{}
-	for name, field := range map[string]string{"queue": "q", "consumerGroup": "g", "partition": "p", "error": "e", "from": "from", "to": "to"} {
+	for name, field := range map[string]string{"queue": "q", "consumerGroup": "g", "partition": "p", "error": "e", "errorShape": "s", "from": "from", "to": "to"} {
 		query.Set(name, r.URL.Query().Get(field))
 	}
 	for size, begun := exportPage, false; ; begun = true {
@@ -134,14 +137,16 @@ func (d *Dashboard) exportNext(w http.ResponseWriter, caller *source.Caller, que
 		return false, err
 	}
 	if !begun {
-		w.Header().Set("Content-Type", "application/x-ndjson")
-		w.Header().Set("Content-Disposition", `attachment; filename="dead-letters.ndjson"`)
+		kind, suffix := "application/x-ndjson", "ndjson"
+		if caller.Request.URL.Query().Get("format") == "csv" {
+			kind, suffix = "text/csv; charset=utf-8; header=present", "csv"
+		}
+		w.Header().Set("Content-Type", kind)
+		w.Header().Set("Content-Disposition", `attachment; filename="dead-letters.`+suffix+`"`)
 	}
 	_ = http.NewResponseController(w).SetWriteDeadline(time.Now().Add(exportWrite)) // only tests have no connection
-	for _, line := range found.Messages {
-		if _, err := w.Write(append(line, '\n')); err != nil {
-			return false, nil // the browser has disconnected
-		}
+	if found.write(w, caller.Request.URL.Query().Get("format") == "csv", !begun) != nil {
+		return false, nil // the browser has disconnected
 	}
 	if found.Pagination.Next == nil {
 		return false, nil
@@ -154,6 +159,24 @@ func (d *Dashboard) exportNext(w http.ResponseWriter, caller *source.Caller, que
 type letters struct {
 	Messages   []json.RawMessage
 	Pagination struct{ Next *string }
+}
+
+// write writes a page. As CSV, the first page begins with the names of the columns.
+func (l *letters) write(w io.Writer, asCSV, first bool) error {
+	list := api.DeadLetters{Messages: make([]api.DeadLetter, len(l.Messages))}
+	for i, line := range l.Messages {
+		if !asCSV {
+			if _, err := w.Write(append(line, '\n')); err != nil {
+				return err
+			}
+		} else if err := json.Unmarshal(line, &list.Messages[i]); err != nil {
+			return err
+		}
+	}
+	if !asCSV {
+		return nil
+	}
+	return sheet.Write(w, list, first)
 }
 
 // exported reads a page of an export. It halves the size until the page fits into memory.

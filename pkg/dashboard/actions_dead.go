@@ -15,7 +15,7 @@ type letterFilter url.Values
 // letters returns the filter of a form.
 func (f form) letters() letterFilter {
 	filter := letterFilter{}
-	for name, field := range map[string]string{"q": "queue", "g": "group", "p": "partition", "e": "error", "from": "from", "to": "to"} {
+	for name, field := range map[string]string{"q": "queue", "g": "group", "p": "partition", "e": "error", "s": "shape", "from": "from", "to": "to"} {
 		if f.Get(field) != "" {
 			filter[name] = []string{f.Get(field)}
 		}
@@ -29,7 +29,7 @@ func (l letterFilter) link() string { return "dead?" + url.Values(l).Encode() }
 // query returns the filter as parameters of the API.
 func (l letterFilter) query() url.Values {
 	query := url.Values{}
-	for name, field := range map[string]string{"queue": "q", "consumerGroup": "g", "partition": "p", "error": "e", "from": "from", "to": "to"} {
+	for name, field := range map[string]string{"queue": "q", "consumerGroup": "g", "partition": "p", "error": "e", "errorShape": "s", "from": "from", "to": "to"} {
 		if len(l[field]) > 0 && l[field][0] != "" {
 			query.Set(name, l[field][0])
 		}

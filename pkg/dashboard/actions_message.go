@@ -1,6 +1,10 @@
 package dashboard
 
 import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
 	"net/http"
 	"net/url"
 )
@@ -14,6 +18,27 @@ func onMessage(f form, method, suffix, done string) change {
 func retryMessage(f form) (change, error) {
 	c := onMessage(f, http.MethodPost, "/retry", "The message is delivered again.")
 	c.body = map[string]string{"consumerGroup": f.Get("group")}
+	return c, nil
+}
+
+// resendMessage sends a message again with changes. The form has one transaction id, so sending it twice stores one message.
+func resendMessage(f form) (change, error) {
+	c := onMessage(f, http.MethodPost, "/resend", "The message is sent again.")
+	payload := []byte(f.Get("payload"))
+	if err := json.Unmarshal(payload, new(any)); err != nil {
+		line := 1
+		if wrong := (*json.SyntaxError)(nil); errors.As(err, &wrong) {
+			line += bytes.Count(payload[:min(int(wrong.Offset), len(payload))], []byte("\n"))
+		}
+		return c, fmt.Errorf("the payload is not JSON, in line %d: %w", line, err)
+	}
+	body := map[string]any{
+		"payload": json.RawMessage(payload), "queue": f.queue(), "partition": f.Get("to"), "transactionId": f.Get("once"), "remove": f.Get("remove") == "true",
+	}
+	c.body, c.describe = body, func(answer any) (string, bool) {
+		made, _ := answer.(map[string]any)
+		return fmt.Sprintf("The message is sent again as %v.", made["transactionId"]), false
+	}
 	return c, nil
 }
 

@@ -146,13 +146,13 @@ func TestDeadLettersAreFilteredByTime(t *testing.T) {
 	s := startOn(t, apiFunc(func(w http.ResponseWriter, r *http.Request) {
 		sent, _ := io.ReadAll(r.Body)
 		asked, bodies = append(asked, r.URL.Query()), append(bodies, string(sent))
-		_, _ = io.WriteString(w, `{"matched":1,"errors":[{"queue":"q","consumerGroup":"g","errorMessage":"no","count":1}],"messages":[{"queue":"q","consumerGroup":"g","partition":"p"}],"pagination":{}}`)
+		_, _ = io.WriteString(w, `{"matched":1,"shapes":[{"queue":"q","consumerGroup":"g","errorShape":"no","count":1}],"messages":[{"queue":"q","consumerGroup":"g","partition":"p"}],"pagination":{}}`)
 	}))
 	page := s.send(t, http.MethodGet, "/ui/dead?q=q&g=g&from=2026-05-16T08:00:00Z&to=2026-05-16T09:00:00Z", "").Body.String()
 	const from, to = "2026-05-16T08:00:00Z", "2026-05-16T09:00:00Z"
 	for _, part := range []string{
 		`<input type="hidden" name="from" value="` + from + `"><input type="hidden" name="to" value="` + to + `">`,
-		`href="dead?e=no&amp;from=2026-05-16T08%3A00%3A00Z&amp;g=g&amp;q=q&amp;to=2026-05-16T09%3A00%3A00Z"`,
+		`href="dead?from=2026-05-16T08%3A00%3A00Z&amp;g=g&amp;q=q&amp;s=no&amp;to=2026-05-16T09%3A00%3A00Z"`,
 		`belfry dlq list --queue q --group g --from ` + from + ` --to ` + to,
 		`belfry dlq redrive q --group g --from ` + from + ` --to ` + to,
 	} {

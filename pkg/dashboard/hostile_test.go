@@ -2,6 +2,7 @@ package dashboard_test
 
 import (
 	"encoding/json"
+	"fmt"
 	"net/http"
 	"net/http/httptest"
 	"net/url"
@@ -15,6 +16,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/belfry-mq/belfry/pkg/access/audit"
 	answer "github.com/belfry-mq/belfry/pkg/client/api"
 )
 
@@ -27,6 +29,10 @@ var typeOf = []struct {
 	kind reflect.Type
 }{
 	{regexp.MustCompile(`/rights$`), reflect.TypeFor[answer.Rights]()},
+	{regexp.MustCompile(`/pauses$`), reflect.TypeFor[answer.Pauses]()},
+	{regexp.MustCompile(`/undo$`), reflect.TypeFor[answer.Undo]()},
+	{regexp.MustCompile(`/dlq/jobs$`), reflect.TypeFor[answer.RedriveJobs]()},
+	{regexp.MustCompile(`/attempts$`), reflect.TypeFor[answer.MessageAttempts]()},
 	{regexp.MustCompile(`/dlq/summary`), reflect.TypeFor[answer.DeadLetterSummary]()},
 	{regexp.MustCompile(`/dlq$`), reflect.TypeFor[answer.DeadLetters]()},
 	{regexp.MustCompile(`/status/dispatcher`), reflect.TypeFor[answer.Dispatcher]()},
@@ -118,7 +124,7 @@ func hostileAPI(text string) http.Handler {
 var everyPage = []string{
 	"", "queues", "groups", "messages", "messages?q=NAME&t=NAME", "dead", "dead?q=NAME&g=NAME", "dispatcher", "history", "system", "producers", "streams",
 	"maintenance", "access", "audit", "traces", "traces?name=NAME", "queue?q=NAME&p=NAME", "queue?q=NAME&order=name", "group?q=NAME&g=NAME&p=NAME", "group?q=NAME&g=NAME&list=name",
-	"group?q=NAME&g=NAME&seek=beginning", "options?q=NAME&preview=1&leaseTime=90&whole=1", "message?partition=p&t=NAME",
+	"group?q=NAME&g=NAME&seek=beginning", "options?q=NAME&preview=1&leaseTime=90&whole=1", "message?partition=p&t=NAME", "undo?id=NAME", "jobs",
 }
 
 func openPage(t *testing.T, s setup, path, name string) *httptest.ResponseRecorder {
@@ -187,4 +193,12 @@ func TestALongNameIsClipped(t *testing.T) {
 	long := strings.Repeat("x", 255)
 	page := openPage(t, startOn(t, hostileAPI(long)), "queues", "").Body.String()
 	require.Contains(t, page, `<bdi class="long" title="`+long+`">`+long+"</bdi></a>")
+}
+
+// The preview of a seek says how large a move can be and still be undone.
+func TestThePreviewOfASeekSaysWhatCannotBeUndone(t *testing.T) {
+	t.Parallel()
+	s := startOn(t, hostileAPI("q"))
+	require.Contains(t, openPage(t, s, "group?q=NAME&g=NAME&seek=beginning", "q").Body.String(), fmt.Sprintf("more than %d,000 partitions", audit.MaxUndoable/1000))
+	require.NotContains(t, openPage(t, s, "group?q=NAME&g=NAME&seek=beginning&in=NAME", "q").Body.String(), ",000 partitions")
 }

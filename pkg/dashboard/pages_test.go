@@ -180,7 +180,7 @@ func TestTheListOfGroups(t *testing.T) {
 		map[string]any{"queueName": "orders", "name": "billing", "lag": 1234, "oldestSeconds": 400, "late": true, "deadLetters": 50_000, "leasedMessages": 7, "lastConsumedAt": time.Now()},
 	}, "pagination": map[string]any{"next": "9_6_ordersbilling"}}}}
 	page := startOn(t, api).send(t, http.MethodGet, "/ui/groups?name=bill", "").Body.String()
-	require.Contains(t, api.asked, "/api/v1/groups?limit=50&name=bill&sort=oldest\n")
+	require.Contains(t, api.asked, "/api/v1/groups?limit=50&name=bill&served=true&sort=oldest\n")
 	for _, text := range []string{
 		">1\u202f234<", ">50\u202f000</a>", `href="group?g=billing&amp;q=orders"`, `href="dead?g=billing&amp;q=orders"`, "</span> late</span>",
 		`href="groups?after=9_6_ordersbilling&amp;name=bill" rel="next"`, `href="groups?name=bill&amp;sort=consumed"`,

@@ -8,6 +8,7 @@ import (
 	"github.com/belfry-mq/belfry/pkg/client/api"
 	"github.com/belfry-mq/belfry/pkg/engine/store"
 	"github.com/belfry-mq/belfry/pkg/httpapi/data"
+	"github.com/belfry-mq/belfry/pkg/httpapi/lists"
 	"github.com/belfry-mq/belfry/pkg/httpapi/observe"
 	"github.com/belfry-mq/belfry/pkg/httpapi/operate"
 	"github.com/belfry-mq/belfry/pkg/httpapi/queen"
@@ -78,9 +79,12 @@ type Deps struct {
 	Progress  observe.Progress
 	Resources queen.Resources
 	// Totals count the messages of all queues and groups.
-	Totals observe.Counter
+	Totals lists.Counter
 	// Queues looks for queues and tags. Problems reads a bounded number of rows.
 	Queues      observe.Queues
+	Tags        lists.Tags
+	Recent      lists.History
+	Partitions  lists.Partitions
 	Problems    observe.Problems
 	DeadLetters operate.DeadLetters
 	Traces      Traces
@@ -111,6 +115,8 @@ type Deps struct {
 	Switches operate.Switches
 	// Spool keeps pushes during push maintenance.
 	Spool operate.Spool
+	// Jobs are the redrives that the instances run.
+	Jobs operate.Jobs
 	// Rights creates and revokes tokens, and changes the grants of SQL roles.
 	Rights operate.Rights
 	// Listener returns the state of the LISTEN connection.

@@ -237,7 +237,7 @@ func (s *Server) observe(c echo.Context, started time.Time, err error) {
 // sent even if no memory is left, because an operator needs the metrics then.
 func (s *Server) prometheus(c echo.Context) error {
 	wire.CountReads(c)
-	release, err := s.statistics.acquire(c.Request().Context())
+	release, err := s.statistics.Acquire(c.Request().Context())
 	if err != nil {
 		return err
 	}

@@ -141,22 +141,6 @@ func principal(c echo.Context, auth Authenticator) (*identity.Principal, error) 
 	return auth.Verify(c.Request().Context(), text)
 }
 
-// whoami serves GET /api/v1/whoami. It describes the principal of the request.
-func (s *Server) whoami(p *wire.Params) (any, error) {
-	who := identity.From(p.Request().Context())
-	if who == nil {
-		return wire.Fields{"authenticated", false, "subject", nil, "role", identity.Admin.String(), "tokenId", nil, "expiresAt", nil, "grants", nil}, nil
-	}
-	var expiresAt any
-	if !who.ExpiresAt.IsZero() {
-		expiresAt = who.ExpiresAt.UTC()
-	}
-	return wire.Fields{
-		"authenticated", true, "subject", who.Subject, "role", who.Role.String(), "tokenId", who.TokenID, "expiresAt", expiresAt,
-		"grants", who.Grants,
-	}, nil
-}
-
 // identify sets the principal of a request with a client certificate. The subject of the principal is the
 // common name of the certificate, or its whole subject if it has no common name. The handshake has
 // verified the certificate. identify ignores a certificate whose subject cannot be stored, and a

@@ -8,9 +8,12 @@ import (
 
 	"github.com/belfry-mq/belfry/pkg/access/audit"
 	"github.com/belfry-mq/belfry/pkg/httpapi/data"
+	"github.com/belfry-mq/belfry/pkg/httpapi/deadletters"
+	"github.com/belfry-mq/belfry/pkg/httpapi/lists"
 	"github.com/belfry-mq/belfry/pkg/httpapi/observe"
 	"github.com/belfry-mq/belfry/pkg/httpapi/operate"
 	"github.com/belfry-mq/belfry/pkg/httpapi/queen"
+	"github.com/belfry-mq/belfry/pkg/httpapi/repair"
 	"github.com/belfry-mq/belfry/pkg/httpapi/wire"
 )
 
@@ -28,8 +31,9 @@ const get, post, patch, remove = http.MethodGet, http.MethodPost, http.MethodPat
 // Routes returns the route table with all routes of the API.
 func (s *Server) Routes() []Route {
 	observes := s.observes()
-	return slices.Concat(s.internalRoutes(), s.dataRoutes(), s.operateRoutes(), s.messageRoutes(observes),
-		s.compressed(s.observeRoutes(observes)), s.compressed(s.historyRoutes(observes)), s.queenRoutes(observes), s.dashboardRoutes())
+	return slices.Concat(s.internalRoutes(), s.dataRoutes(), s.operateRoutes(), s.messageRoutes(observes), s.deadLetterRoutes(),
+		s.compressed(s.listRoutes()), s.compressed(s.observeRoutes(observes)), s.compressed(s.historyRoutes(observes)), s.queenRoutes(observes),
+		s.dashboardRoutes())
 }
 
 // dataRoutes returns the routes of producers and consumers.
@@ -51,7 +55,6 @@ func (s *Server) dataRoutes() []Route {
 		{post, "/api/v1/transaction", Write | Granted | MessagesBody, serves.Transaction},
 		{post, "/api/v1/lease/:leaseId/extend", Write | Granted, answer(serves.Extend)},
 		{post, "/api/v1/traces", Write | Granted | MessagesBody, answer(serves.AddTrace)},
-
 		{post, "/streams/v1/queries", Write | Granted, s.confirmed(serves.RegisterQuery)},
 		{post, "/streams/v1/cycle", Write | Granted | MessagesBody, serves.Cycle},
 		{post, "/streams/v1/state/get", Read | Granted | KeysBody, answer(serves.StreamState)},
@@ -64,13 +67,17 @@ func (s *Server) operateRoutes() []Route {
 	serves := &operate.Handlers{
 		Transactor: d.Verbs, Catalog: d.Catalog, GroupWriter: d.GroupWriter, DeadLetters: d.DeadLetters, Rejections: d.Rejections, Owners: d.Owners, Queries: d.Streams,
 		Switches: d.Switches, Spool: d.Spool, Meter: s.start.Metrics, Defaults: d.Defaults, Bodies: s.bodies(), Streams: s.streams(), Report: s.reportStream,
-		Rights: d.Rights,
+		Rights: d.Rights, Jobs: d.Jobs,
 	}
+	mends := &repair.Handlers{Messages: d.DeadLetters, Transactor: d.Verbs, Owners: d.Owners, Meter: s.start.Metrics, Bodies: s.bodies()}
 	if d.Auth != nil {
 		serves.Verify = d.Auth.Verify
 	}
 	return []Route{
+		{get, "/api/v1/whoami", AnyRole | Granted, wire.JSON(serves.Whoami)},
 		{get, "/api/v1/rights", Administer, wire.JSON(serves.ListRights)},
+		{get, "/api/v1/audit/:id/undo", Administer | Granted, wire.JSON(serves.PreviewUndo)},
+		{post, "/api/v1/audit/:id/undo", Administer | Granted, change("", serves.Undo)},
 		{post, "/api/v1/tokens", Administer, change(audit.CreateToken, serves.CreateToken)},
 		{post, "/api/v1/tokens/revoke", Administer, change(audit.RevokeToken, serves.RevokeToken)},
 		{post, "/api/v1/sql-grants", Administer, change(audit.GiveGrant, serves.ChangeGrant(false))},
@@ -78,6 +85,7 @@ func (s *Server) operateRoutes() []Route {
 		{post, "/api/v1/configure", Write | Granted, change(audit.ConfigureQueue, serves.Configure)},
 		{patch, "/api/v1/resources/queues/:queue", Write | Granted, change(audit.ConfigureQueue, serves.ChangeQueue)},
 		{remove, "/api/v1/resources/queues/:queue", Administer | Granted, change(audit.DeleteQueue, serves.DeleteQueue)},
+		{get, "/api/v1/pauses", Read | Granted, wire.JSON(serves.ListPauses)},
 		{post, "/api/v1/resources/queues/:queue/pause", Write | Granted, change(audit.PauseDelivery, serves.PauseQueue(true))},
 		{post, "/api/v1/resources/queues/:queue/resume", Write | Granted, change(audit.ResumeDelivery, serves.PauseQueue(false))},
 		{post, "/api/v1/resources/queues/:queue/partitions/:partition/pause", Write | Granted, change(audit.PauseDelivery, serves.PausePartition(true))},
@@ -91,11 +99,16 @@ func (s *Server) operateRoutes() []Route {
 		{remove, "/api/v1/messages/:partitionId/:transactionId", Write | Granted, change(audit.DeleteMessage, serves.DeleteMessage)},
 		{post, "/api/v1/messages/:partitionId/:transactionId/dlq", Write | Granted, change(audit.DeadLetterMessage, serves.DeadLetterMessage)},
 		{post, "/api/v1/messages/:partitionId/:transactionId/retry", Write | Granted, change(audit.RetryMessage, serves.RetryMessage)},
+		{get, "/api/v1/messages/:partitionId/:transactionId/attempts", Read | Granted, wire.JSON(mends.Attempts)},
+		{post, "/api/v1/messages/:partitionId/:transactionId/resend", Write | Granted | MessagesBody, change(audit.ResendMessage, mends.Resend)},
 		{remove, "/api/v1/dlq", Administer | Granted, change(audit.PurgeDeadLetters, serves.PurgeDeadLetters)},
 		{post, "/api/v1/dlq/purge", Administer | Granted, s.auditedStream(audit.PurgeDeadLetters, serves.PurgeToFile)},
 		{get, "/api/v1/dlq/count", Read | Granted, wire.Stream(serves.CountDeadLetters)},
 		{post, "/api/v1/dlq/redrive", Write | Granted, change(audit.RedriveDeadLetters, serves.Redrive)},
 		{post, "/api/v1/dlq/redrive/stream", Write | Granted, s.auditedStream(audit.RedriveDeadLetters, serves.StreamRedrive)},
+		{get, "/api/v1/dlq/jobs", Read | Granted, wire.JSON(serves.ListRedriveJobs)},
+		{post, "/api/v1/dlq/jobs", Write | Granted, change(audit.RedriveDeadLetters, serves.StartRedriveJob)},
+		{post, "/api/v1/dlq/jobs/:id/stop", Write | Granted, change(audit.StopRedrive, serves.StopRedriveJob)},
 		{post, "/api/v1/inbox/rejected/retry", Write | Granted, change(audit.RetryInbox, serves.RetryInbox)},
 		{remove, "/api/v1/inbox/rejected", Administer | Granted, change(audit.DiscardInbox, serves.DiscardInbox)},
 		{remove, "/api/v1/streams/:id", Administer | Granted, change(audit.DeleteStream, serves.DeleteStream)},
@@ -114,10 +127,18 @@ func (s *Server) messageRoutes(serves *observe.Handlers) []Route {
 		{get, "/api/v1/messages/:partitionId/:transactionId", Read | Granted, answer(serves.ShowMessage)},
 		{get, "/api/v1/traces/by-name/:name", Read | Granted, answer(serves.NamedTraces)},
 		{get, "/api/v1/traces/:partitionId/:transactionId", Read | Granted, answer(serves.MessageTraces)},
-		{get, "/api/v1/dlq", Read | Granted, answer(serves.ListDeadLetters)},
 		{get, "/api/v1/inbox/rejected", Read | Granted, count(serves.ListRejected)},
 		{get, "/api/v1/system/maintenance/rejected", Administer, answer(serves.Rejected)},
 	}
+}
+
+// deadLetterRoutes returns the routes of package deadletters.
+func (s *Server) deadLetterRoutes() []Route {
+	serves := &deadletters.Handlers{Letters: s.deps.DeadLetters, Discarder: s.deps.DeadLetters, Owners: s.deps.Owners, Totals: s.deps.Totals}
+	return append(s.compressed([]Route{{get, "/api/v1/dlq/summary", Read | Granted, s.count(serves.Summary)}}), []Route{
+		{get, "/api/v1/dlq", Read | Granted, repair.OrCSV(serves.List)}, // its answers have payloads
+		{remove, "/api/v1/messages/:partitionId/:transactionId/dlq", Administer | Granted, s.audited(audit.PurgeDeadLetters, serves.Discard)},
+	}...)
 }
 
 // observeRoutes returns the other routes that only read. A route without Granted shows figures of processes or of the whole
@@ -126,17 +147,10 @@ func (s *Server) observeRoutes(serves *observe.Handlers) []Route {
 	answer, count := wire.JSON, s.count
 	return []Route{
 		{get, "/openapi.json", Public, s.openapi},
-		{get, "/api/v1/whoami", AnyRole | Granted, answer(s.whoami)},
-
-		{get, "/api/v1/queues", Read | Granted, answer(serves.ListQueues)},
-		{get, "/api/v1/groups", Read | Granted, answer(serves.ListAllGroups)},
-		{get, "/api/v1/totals", Read | Granted, answer(serves.ShowTotals)},
-		{get, "/api/v1/tags", Read, count(serves.ListTags)},
 		{get, "/api/v1/problems", Read | Granted, count(serves.ListProblems)},
 		{get, "/api/v1/explain", Read | Granted, answer(serves.Explain)},
 		{get, "/api/v1/doctor", Administer, count(serves.Examine)},
 		{get, "/api/v1/audit", Administer | Granted, answer(serves.ListAudit)},
-
 		{get, "/api/v1/resources/queues/:queue", Read | Granted, count(serves.Queue)},
 		{get, "/api/v1/resources/queues/:queue/groups", Read | Granted, answer(serves.GroupsOfQueue)},
 		{get, "/api/v1/resources/queues/:queue/partitions", Read | Granted, answer(serves.Partitions)},
@@ -147,21 +161,32 @@ func (s *Server) observeRoutes(serves *observe.Handlers) []Route {
 		{get, "/api/v1/status/queues/:queue", Read | Granted, count(serves.QueueStatus)},
 		{get, "/api/v1/status/dispatcher", Read, count(serves.DispatcherStatus)},
 		{get, "/api/v1/status/sweeps", Read | Granted, answer(serves.Sweeps)},
-
 		{get, "/api/v1/consumer-groups", Read | Granted, count(serves.ListGroups)},
 		{get, "/api/v1/consumer-groups/lagging", Read | Granted, count(serves.LaggingGroups)},
 		{get, "/api/v1/consumer-groups/:group", Read | Granted, count(serves.ShowGroup)},
 		{get, "/api/v1/consumer-groups/:group/queues/:queue", Read | Granted, answer(serves.ShowGroupOfQueue)},
 		{get, "/api/v1/consumer-groups/:group/queues/:queue/partitions", Read | Granted, answer(serves.Places)},
 		{get, "/api/v1/consumer-groups/:group/queues/:queue/seek", Read | Granted, answer(serves.PreviewSeek)},
-
-		{get, "/api/v1/messages", Read | Granted, answer(serves.Messages)},
+		{get, "/api/v1/messages", Read | Granted, repair.OrCSV(serves.Messages)},
 		{get, "/api/v1/traces/names", Read | Granted, answer(serves.TraceNames)},
-		{get, "/api/v1/dlq/summary", Read | Granted, count(serves.Summary)},
 		{get, "/api/v1/attachments", Read | Granted, count(serves.ListAttachments)},
 		{get, "/api/v1/streams", Read | Granted, answer(serves.ListStreams)},
 		{get, "/api/v1/system/maintenance", Administer, answer(serves.Maintenance)},
 		{get, "/api/v1/system/maintenance/pop", Administer, answer(serves.PopMaintenance)},
+	}
+}
+
+// listRoutes returns the routes of the lists of all queues, groups, namespaces and tasks.
+func (s *Server) listRoutes() []Route {
+	serves := &lists.Handlers{Totals: s.deps.Totals, Tags: s.deps.Tags, History: s.deps.Recent, Partitions: s.deps.Partitions}
+	return []Route{
+		{get, "/api/v1/queues", Read | Granted, wire.JSON(serves.ListQueues)},
+		{get, "/api/v1/groups", Read | Granted, wire.JSON(serves.ListAllGroups)},
+		{get, "/api/v1/totals", Read | Granted, wire.JSON(serves.ShowTotals)},
+		{get, "/api/v1/totals/namespaces", Read | Granted, s.count(serves.ListNamespaces)},
+		{get, "/api/v1/totals/tasks", Read | Granted, s.count(serves.ListTasks)},
+		{get, "/api/v1/resources/queues/:queue/search", Read | Granted, s.count(serves.SearchPartitions)},
+		{get, "/api/v1/tags", Read, s.count(serves.ListTags)},
 	}
 }
 
@@ -179,7 +204,7 @@ func (s *Server) historyRoutes(serves *observe.Handlers) []Route {
 
 // count returns the handler of a route that shares the limit of statistics.
 func (s *Server) count(answer func(*wire.Params) (any, error)) echo.HandlerFunc {
-	return wire.JSON(s.statistics.limit(answer))
+	return wire.JSON(s.statistics.Limit(answer))
 }
 
 // observes returns the handlers for the routes that only read.
@@ -187,7 +212,7 @@ func (s *Server) observes() *observe.Handlers {
 	d := s.deps
 	return &observe.Handlers{
 		Waiting: d.Popper, Resources: d.Resources, Queues: d.Queues, Totals: d.Totals, Problems: d.Problems, Groups: d.GroupReader, Progress: d.Progress, History: d.History, Live: d.Live,
-		DeadLetters: d.DeadLetters, Traces: d.Traces, Audit: d.Audit, Owners: d.Owners, Queries: d.Streams, Attachments: d.Attachments, Rejections: d.Rejections,
+		Reader: d.DeadLetters, Traces: d.Traces, Audit: d.Audit, Owners: d.Owners, Queries: d.Streams, Attachments: d.Attachments, Rejections: d.Rejections,
 		Switches: d.Switches, Spool: d.Spool, Explainer: d.Explainer, Doctor: d.Doctor, Listener: d.Listener, Inbox: d.Inbox, Flushes: d.Flushes, Meter: s.start.Metrics,
 		Events: d.Events, Streams: s.streams(), SeesAudit: s.seesAudit, Holders: &s.holders,
 	}

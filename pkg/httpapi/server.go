@@ -39,7 +39,7 @@ type Server struct {
 	// database tells /readyz whether the database answers.
 	database    databaseCheck
 	connections *connections
-	statistics  statisticsLimit
+	statistics  wire.Statistics
 	queues      queueMetrics
 	// holders has the senders that took the latest leases.
 	holders wire.Holders
@@ -56,7 +56,7 @@ func New(cfg Config, start StartDeps) *Server {
 		start: start, cfg: cfg, origins: newOrigins(cfg.CORSOrigins), hosts: newHosts(cfg), document: newDocument(start.Version), draining: make(chan struct{}), ending: make(chan struct{}),
 		database:    databaseCheck{ping: start.Ping, log: start.Log},
 		connections: newConnections(cfg.MaxConnections, start.Metrics.connectionRefused),
-		statistics:  newStatisticsLimit(),
+		statistics:  wire.NewStatistics(),
 		inflight:    inflight.NewBudget(cfg.inflightBytes(), cfg.MaxResponseBytes),
 	}
 	if s.origins.any() {

@@ -50,6 +50,8 @@ type AckItem struct {
 	// RetryAfter is the time until the next delivery after a failed ack or a retry. Nil: the retryDelay of the queue after a
 	// failed ack, no delay after a retry.
 	RetryAfter *time.Duration
+	// Consumer names the sender of an ack that is not completed. It is stored with the failed attempt.
+	Consumer string
 }
 
 // AckResult is the result of one AckItem.

@@ -29,6 +29,9 @@ const (
 	CodeNotFound Code = "not_found"
 	// CodeLeaseGone: the lease expired or never existed. HTTP 409.
 	CodeLeaseGone Code = "lease_gone"
+	// CodeConflict: the object has changed since, so the request would not do what its sender expects. Message says what has
+	// changed. HTTP 409.
+	CodeConflict Code = "conflict"
 	// CodeQueueFull: the queue has reached its maxSize. Nothing was stored.
 	// HTTP 429.
 	CodeQueueFull Code = "queue_full"

@@ -20,6 +20,20 @@ type Transaction struct {
 	// Cycle is set for a cycle of a stream. All acks of such a transaction are for the partition of the cycle. A push of a message
 	// that is already stored is a duplicate and not a failure.
 	Cycle *Cycle
+	// Resend is set if the first operation pushes a message that replaces an old one.
+	Resend *Resend
+}
+
+// Resend marks an old message as sent again, in the transaction that pushes the new message.
+type Resend struct {
+	// Partition and TransactionID name the old message.
+	Partition     ID
+	TransactionID string
+	// Sender is empty if it is unknown.
+	Sender string
+	// Remove deletes the dead letters of the old message, of Group or of all groups.
+	Remove bool
+	Group  *string
 }
 
 // Operation is one step of a transaction. Exactly one of the fields is not nil.
@@ -39,6 +53,8 @@ type TransactionResult struct {
 	Queue string
 	// Operations are in the order of the transaction's operations.
 	Operations []OperationResult
+	// Removed is the number of dead letters that a resend deleted.
+	Removed int64
 }
 
 // OperationResult is the result of one Operation. Push is set for a push, Ack for an ack.

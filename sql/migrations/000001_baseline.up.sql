@@ -37,6 +37,7 @@ CREATE TABLE belfry.queue (
     max_deliveries              bigint NOT NULL DEFAULT 0,
     -- No pop returns a message; see belfry.change_pause.
     paused                      boolean NOT NULL DEFAULT false,
+    pause_reason                text, -- The reason that the operator gave for the pause.
     created_at                  timestamptz NOT NULL DEFAULT clock_timestamp(),
     -- Set when the deletion begins. The name is free at once; rows are deleted later, in small steps.
     deleted_at                  timestamptz
@@ -83,6 +84,7 @@ CREATE TABLE belfry.partition (
     closed        boolean NOT NULL DEFAULT false,
     -- No pop returns a message of the partition; see belfry.change_pause.
     paused        boolean NOT NULL DEFAULT false,
+    pause_reason  text, -- The reason that the operator gave for the pause.
     name          text NOT NULL CHECK (octet_length(name) <= 255 AND name NOT IN ('.', '..')),
     UNIQUE (queue_id, name)
 ) WITH (fillfactor = 20, autovacuum_vacuum_scale_factor = 0.02, autovacuum_vacuum_threshold = 500,
@@ -132,6 +134,7 @@ CREATE TABLE belfry.consumer_group (
     joined_upto text,
     -- No pop of the group returns a message; see belfry.change_pause.
     paused      boolean NOT NULL DEFAULT false,
+    pause_reason text, -- The reason that the operator gave for the pause.
     created_at  timestamptz NOT NULL DEFAULT clock_timestamp(),
     -- The group was deleted. A new group of this name uses mode and start_at of this row.
     kept        boolean NOT NULL DEFAULT false,
@@ -194,6 +197,32 @@ CREATE INDEX cursor_lease ON belfry.cursor (lease_id) WHERE lease_id IS NOT NULL
 -- A publication FOR ALL TABLES needs a replica identity for updates.
 ALTER TABLE belfry.cursor REPLICA IDENTITY FULL;
 
+-- From sql/functions/ack/error_shape.sql.
+
+-- Returns the shape of an error: its text with a mark for each part that differs between similar errors. "*" replaces a quoted
+-- text, <id> a UUID or another long id, <hex> a hexadecimal number, and # a number. White space becomes one space. The
+-- function reads the first 200 characters of the error, without a word that ends there: the word may be cut. belfry.dead_letter
+-- stores the shape of each error.
+CREATE FUNCTION belfry.error_shape(p_error text) RETURNS text LANGUAGE plpgsql IMMUTABLE STRICT PARALLEL SAFE AS $$
+DECLARE
+    v text COLLATE "C" := left(p_error, 200);
+BEGIN
+    IF length(v) = 200 THEN
+        v := regexp_replace(v, '[0-9A-Za-z-]+$', '');
+    END IF;
+    v := regexp_replace(v, '\s+', ' ', 'g');
+    v := regexp_replace(v, '"[^"]*"', '"*"', 'g');
+    v := regexp_replace(v, '`[^`]*`', '`*`', 'g');
+    v := regexp_replace(v, '(?<![0-9A-Za-z])''[^'']*''(?![0-9A-Za-z])', '''*''', 'g');
+    v := regexp_replace(v, '(?<![0-9A-Za-z])[0-9a-fA-F]{8}(-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}(?![0-9A-Za-z])', '<id>', 'g');
+    v := regexp_replace(v, '(?<![0-9A-Za-z])0[xX][0-9a-fA-F]+', '<hex>', 'g');
+    v := regexp_replace(v, '(?<![0-9A-Za-z])(?=[0-9a-fA-F]*[0-9])(?=[0-9]*[a-fA-F])[0-9a-fA-F]{8,}(?![0-9A-Za-z])', '<hex>', 'g');
+    v := regexp_replace(v, '(?<![0-9A-Za-z])(?=[A-Za-z]*[0-9])(?=[0-9]*[A-Za-z])[0-9A-Za-z]{16,}(?![0-9A-Za-z])', '<id>', 'g');
+    v := regexp_replace(v, '(^|[ (=:,\[])[-+]([0-9])', '\1\2', 'g');
+    v := regexp_replace(v, '[0-9]+([.,:][0-9]+)*', '#', 'g');
+    RETURN left(v, 200);
+END $$;
+
 -- From sql/schema/dead_letter.sql.
 
 -- A message that one group gave up. The row of the message stays in the log.
@@ -205,6 +234,8 @@ CREATE TABLE belfry.dead_letter (
     attempts     integer NOT NULL,
     failed_at    timestamptz NOT NULL DEFAULT clock_timestamp(),
     error        text,
+    -- The shape of the error, by which lists group dead letters. Postgres computes it, so every insert agrees.
+    shape        text COLLATE "C" GENERATED ALWAYS AS (belfry.error_shape(error)) STORED,
     UNIQUE (partition_id, group_id, seq)
 ) WITH (vacuum_truncate = false, toast.vacuum_truncate = false);
 CREATE INDEX dead_letter_failed ON belfry.dead_letter (group_id, failed_at);
@@ -231,6 +262,45 @@ CREATE TABLE belfry.redrive (
     retry_at     timestamptz,
     PRIMARY KEY (partition_id, group_id, seq)
 ) WITH (vacuum_truncate = false);
+
+-- From sql/schema/attempt.sql.
+
+-- A delivery of a message that failed: a failed ack, a retry, a dead letter, or a lease that ended
+-- without an ack. A delivery that succeeds writes no row. The rows stay after a redrive. They are
+-- deleted with the message. record_attempts keeps the newest 20 rows of a message and a group, and a
+-- sweep keeps the newest 100,000 rows of all messages.
+CREATE TABLE belfry.attempt (
+    partition_id bigint NOT NULL,
+    seq          bigint NOT NULL,
+    group_id     bigint NOT NULL,
+    nth          integer NOT NULL, -- Counts the failed deliveries of the message for the group, from 1.
+    -- The begin of the lease, by the clock of the instance that created the lease. NULL: unknown.
+    delivered_at timestamptz,
+    failed_at    timestamptz NOT NULL,
+    result       smallint NOT NULL, -- 2 failed, 3 dlq, 4 retry (see apply_acks), 5 the lease ended
+    lease_id     uuid,
+    error        text,
+    consumer     text, -- Who sent the ack. NULL: unknown.
+    instance     text, -- The instance that applied the ack. NULL: a SQL consumer, or the lease ended.
+    PRIMARY KEY (partition_id, seq, group_id, nth)
+) WITH (vacuum_truncate = false, toast.vacuum_truncate = false);
+CREATE INDEX attempt_failed ON belfry.attempt (failed_at);
+
+-- From sql/schema/resent.sql.
+
+-- A message that an operator sent again as a new message, with changes. The row describes the new message
+-- and is deleted with the old one.
+CREATE TABLE belfry.resent (
+    partition_id   bigint NOT NULL, -- The partition and the seq of the old message.
+    seq            bigint NOT NULL,
+    message_id     uuid NOT NULL,
+    queue          text NOT NULL,
+    partition      text NOT NULL,
+    transaction_id text NOT NULL,
+    sent_at        timestamptz NOT NULL DEFAULT clock_timestamp(),
+    sender         text, -- The subject, or else the address. NULL: unknown.
+    PRIMARY KEY (partition_id, seq, message_id)
+) WITH (vacuum_truncate = false, toast.vacuum_truncate = false);
 
 -- From sql/schema/trace.sql.
 
@@ -351,6 +421,72 @@ CREATE INDEX audit_queue ON belfry.audit (queue, at, id);
 CREATE INDEX audit_group ON belfry.audit (consumer_group, at, id);
 CREATE INDEX audit_subject ON belfry.audit (subject, at, id);
 CREATE INDEX audit_action ON belfry.audit (action, at, id);
+
+-- From sql/schema/audit_undo.sql.
+
+-- The old values of a change of an operator, so that the change can be undone: at most one row for each row of
+-- belfry.audit. A change that changed nothing has no row. See pkg/engine/catalog/undo.go.
+CREATE TABLE belfry.audit_undo (
+    audit_id     uuid PRIMARY KEY REFERENCES belfry.audit (id) ON DELETE CASCADE,
+    kind         text NOT NULL CHECK (kind IN ('options', 'pause', 'places')),
+    queue_id     bigint NOT NULL,
+    group_id     bigint,
+    partition_id bigint,
+    -- The values before and after the change, by name. places: NULL, because belfry.audit_places has them.
+    before       json,
+    after        json,
+    -- places: the number of moved cursors. If it is too large, no places are stored.
+    moved        bigint NOT NULL DEFAULT 0,
+    -- The audit row of a later seek of the same cursors. Its transaction deletes the places of this row.
+    replaced_by  uuid,
+    -- The audit row of the undo.
+    undone_by    uuid
+);
+CREATE INDEX audit_undo_places ON belfry.audit_undo (group_id, partition_id) WHERE kind = 'places' AND replaced_by IS NULL AND undone_by IS NULL;
+
+-- From sql/schema/audit_places.sql.
+
+-- The positions of cursors before and after a seek: one row for each transaction of the seek. Only the latest seek of a
+-- cursor has its positions here, so the table has at most a few numbers for each cursor.
+CREATE TABLE belfry.audit_places (
+    audit_id   uuid NOT NULL REFERENCES belfry.audit_undo (audit_id) ON DELETE CASCADE,
+    first      bigint NOT NULL, -- The first of partitions, which ascend.
+    partitions bigint[] NOT NULL,
+    before     bigint[] NOT NULL,
+    after      bigint[] NOT NULL,
+    PRIMARY KEY (audit_id, first)
+);
+
+-- From sql/schema/redrive_job.sql.
+
+-- A redrive that the instances run until its end. The instance that runs it has a lease. See pkg/engine/redrivejob.
+CREATE TABLE belfry.redrive_job (
+    id             uuid PRIMARY KEY, -- The id of its row in belfry.audit.
+    queue          text NOT NULL,
+    consumer_group text NOT NULL,
+    -- The other filters, each NULL if it selects all. No dead letter is redriven that failed after failed_to.
+    partition      text,
+    transaction_id text,
+    error          text,
+    failed_from    timestamptz,
+    failed_to      timestamptz NOT NULL,
+    rate           bigint NOT NULL, -- Messages per second at most; 0: no limit.
+    matched        bigint NOT NULL, -- The job redrives at most this number of dead letters.
+    snapshot       pg_snapshot NOT NULL, -- Of the count. No dead letter is redriven that came later.
+    counted_at     timestamptz NOT NULL,
+    epoch          bigint NOT NULL, -- In another epoch the snapshot is not valid, and the job counts again.
+    redriven       bigint NOT NULL DEFAULT 0, -- Written in the transaction of each page.
+    subject        text,
+    created_at     timestamptz NOT NULL DEFAULT clock_timestamp(),
+    ended_at       timestamptz,
+    state          text NOT NULL DEFAULT 'running' CHECK (state IN ('running', 'done', 'stopped', 'failed')),
+    failure        text,
+    lease_id       uuid,
+    lease_until    timestamptz,
+    instance       text
+);
+CREATE INDEX redrive_job_created ON belfry.redrive_job (created_at, id);
+CREATE INDEX redrive_job_running ON belfry.redrive_job (lease_until) WHERE state = 'running';
 
 -- From sql/schema/revoked_token.sql.
 
@@ -895,6 +1031,14 @@ RETURNS integer LANGUAGE sql STABLE AS $$
         ELSE 256 * least(pg_column_size($1), 8000000) END
 $$;
 
+-- From sql/functions/ack/lease_begin.sql.
+
+-- Returns the begin of a lease, which is part of an id of version 7. A SQL consumer's lease has no begin.
+CREATE FUNCTION belfry.lease_begin(p_lease uuid) RETURNS timestamptz LANGUAGE sql IMMUTABLE AS $$
+    SELECT CASE WHEN substr(p_lease::text, 15, 1) = '7'
+                THEN to_timestamp(('x0000' || translate(left(p_lease::text, 13), '-', ''))::bit(64)::bigint / 1000.0) END
+$$;
+
 -- From sql/functions/ack/ack.sql.
 
 -- Acknowledges messages that belfry.pop returned. message_ids NULL: all messages that the lease still
@@ -971,7 +1115,8 @@ BEGIN
      CROSS JOIN LATERAL belfry.apply_acks(
             ARRAY[p.id], ARRAY[p.uid], ARRAY[g.name], e.n, array_fill(1, e.n), v_acked, array_fill(ack.lease, e.n),
             array_fill(v_status, e.n), array_fill(convert_to(error, 'UTF8'), e.n),
-            array_fill(v_pause, e.n), NULL, true) AS a;
+            array_fill(v_pause, e.n), NULL, true, false,
+            CASE WHEN v_status > 1 THEN array_fill('the SQL role ' || session_user, e.n) END) AS a;
     IF r.lost OR r.found IS NOT TRUE THEN -- the lease has just ended, or the group is being deleted
         PERFORM belfry.raise_lease_lost(lease);
     ELSIF r.released THEN
@@ -1003,6 +1148,8 @@ REVOKE ALL ON FUNCTION belfry.ack(uuid, uuid[], text, text, interval) FROM PUBLI
 --   p_sql_consumer  The caller is belfry.ack. No wake can follow its commit. So a drained cursor stays
 --                   marked ready. The next pop settles the cursor, or a server does after the notification.
 --   p_alone         The transaction has one cursor and locks nothing else; see hold_drained.
+--   p_consumers     By entry: who sent a failed ack, for belfry.attempt. An empty array: unknown for each.
+--   p_instance      The instance, for belfry.attempt.
 --
 -- The rules for the acks of one call and one cursor:
 --
@@ -1025,7 +1172,8 @@ REVOKE ALL ON FUNCTION belfry.ack(uuid, uuid[], text, text, interval) FROM PUBLI
 CREATE FUNCTION belfry.apply_acks(
     p_partitions bigint[], p_partition_uids uuid[], p_groups text[], p_last_entries integer[],
     p_calls integer[], p_seqs bigint[], p_leases uuid[], p_statuses smallint[], p_errors bytea[], p_pauses bigint[],
-    p_patience text, p_sql_consumer boolean DEFAULT false, p_alone boolean DEFAULT false
+    p_patience text, p_sql_consumer boolean DEFAULT false, p_alone boolean DEFAULT false,
+    p_consumers text[] DEFAULT NULL, p_instance text DEFAULT NULL
 ) RETURNS SETOF belfry.ack_row LANGUAGE plpgsql AS $$
 DECLARE
     c_unfenced constant uuid := '00000000-0000-0000-0000-000000000000';
@@ -1036,6 +1184,7 @@ DECLARE
     k record;
     v_now timestamptz;
     v_changes belfry.ack_change[];
+    v_tried belfry.attempt[]; -- the failed deliveries
     -- The state of the cursor.
     v_lease uuid; -- the live lease
     v_committed bigint;
@@ -1180,6 +1329,11 @@ BEGIN
                     v_failed := v_failed OR v_status = c_failed;
                 END IF;
             END IF;
+            IF v_status > c_completed AND (v_verdict IS NULL OR v_verdict = 4) AND (v_redelivered IS NOT NULL OR v_seq > k.committed) THEN
+                v_tried := array_append(v_tried, ROW(k.partition_id, v_seq, k.group_id, 0,
+                    CASE WHEN v_redelivered OR v_seq <= k.lease_end THEN belfry.lease_begin(v_lease) END, v_now, v_status, v_lease,
+                    convert_from(p_errors[i], 'UTF8'), p_consumers[i], p_instance)::belfry.attempt);
+            END IF;
             IF v_verdict IS NOT NULL THEN
                 RETURN NEXT ROW(1, i, v_verdict, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL)::belfry.ack_row;
             END IF;
@@ -1235,6 +1389,9 @@ BEGIN
         END IF;
     END LOOP;
 
+    IF v_tried IS NOT NULL THEN
+        PERFORM belfry.record_attempts(v_tried);
+    END IF;
     IF v_changes IS NULL THEN
         RETURN;
     END IF;
@@ -1282,6 +1439,35 @@ LANGUAGE sql AS $$
       FROM belfry.message m WHERE m.partition_id = p_partition AND m.seq = p_seq
     ON CONFLICT (partition_id, group_id, seq) DO NOTHING
 $$;
+
+-- From sql/functions/ack/record_attempts.sql.
+
+-- Stores failed deliveries of messages, and deletes all but the newest 20 of each message and group. It sets
+-- nth. It leaves out a message that is deleted, and a lease that is stored already. The caller has locked
+-- the cursors of the messages.
+CREATE FUNCTION belfry.record_attempts(p_attempts belfry.attempt[]) RETURNS void LANGUAGE plpgsql AS $$
+BEGIN
+    WITH made AS (
+        INSERT INTO belfry.attempt (partition_id, seq, group_id, nth, delivered_at, failed_at, result, lease_id, error, consumer, instance)
+        SELECT a.partition_id, a.seq, a.group_id,
+               coalesce((SELECT t.nth FROM belfry.attempt t
+                          WHERE t.partition_id = a.partition_id AND t.seq = a.seq AND t.group_id = a.group_id ORDER BY t.nth DESC LIMIT 1), 0)
+                   + row_number() OVER (PARTITION BY a.partition_id, a.seq, a.group_id ORDER BY a.ord),
+               a.delivered_at, a.failed_at, a.result, a.lease_id, left(a.error, 1000), a.consumer, a.instance
+          FROM unnest(p_attempts) WITH ORDINALITY
+               AS a(partition_id, seq, group_id, nth, delivered_at, failed_at, result, lease_id, error, consumer, instance, ord)
+         WHERE EXISTS (SELECT FROM belfry.message m WHERE m.partition_id = a.partition_id AND m.seq = a.seq)
+           AND (a.result = 5 AND a.lease_id = (
+                SELECT t.lease_id FROM belfry.attempt t
+                 WHERE t.partition_id = a.partition_id AND t.seq = a.seq AND t.group_id = a.group_id ORDER BY t.nth DESC LIMIT 1)) IS NOT TRUE
+        ON CONFLICT DO NOTHING
+        RETURNING partition_id, seq, group_id, nth
+    )
+    -- The key is exact, so the statement reads no dead rows.
+    DELETE FROM belfry.attempt t
+     USING made m
+     WHERE t.partition_id = m.partition_id AND t.seq = m.seq AND t.group_id = m.group_id AND t.nth = m.nth - 20;
+END $$;
 
 -- From sql/functions/attach/attach.sql.
 
@@ -1774,6 +1960,9 @@ $$;
 -- sql/schema/claim_row.sql describes the result. due_floor and next_floor are set only if p_partition is
 -- NULL, and either p_look is true or the call locked no cursor.
 --
+-- If the cursor has a lease that ended without an ack, the claim stores the failed delivery; see
+-- record_lost_lease.
+--
 -- Locks the cursor of each partition it delivers from, with SKIP LOCKED. A commit with a lease does not
 -- wait for the disk: a lost lease only makes the messages due earlier. Each statement has a new
 -- snapshot, so a statement after the lock of a cursor sees the newest version of the partition. The
@@ -1803,15 +1992,15 @@ DECLARE
     v_any_locked boolean := false;
     v_attempt integer;
     due CURSOR FOR
-        SELECT a.ctid, a.partition_id, a.committed, a.skip, a.redrives, a.retry_at, a.failures, a.attempts, a.start_at
-          FROM (SELECT c.ctid, c.partition_id, c.committed, c.skip, c.redrives, c.retry_at, c.failures, c.attempts, c.start_at
+        SELECT a.ctid, a.partition_id, a.committed, a.skip, a.redrives, a.retry_at, a.failures, a.attempts, a.start_at, a.lease_id
+          FROM (SELECT c.ctid, c.partition_id, c.committed, c.skip, c.redrives, c.retry_at, c.failures, c.attempts, c.start_at, c.lease_id
                   FROM belfry.cursor c
                  WHERE p_partition IS NULL AND c.group_id = p_group AND c.ready_at >= v_floor AND c.ready_at <= v_now
                  ORDER BY c.ready_at LIMIT p_partitions
                    FOR NO KEY UPDATE SKIP LOCKED) AS a
         UNION ALL
-        SELECT o.ctid, o.partition_id, o.committed, o.skip, o.redrives, o.retry_at, o.failures, o.attempts, o.start_at
-          FROM (SELECT c.ctid, c.partition_id, c.committed, c.skip, c.redrives, c.retry_at, c.failures, c.attempts, c.start_at
+        SELECT o.ctid, o.partition_id, o.committed, o.skip, o.redrives, o.retry_at, o.failures, o.attempts, o.start_at, o.lease_id
+          FROM (SELECT c.ctid, c.partition_id, c.committed, c.skip, c.redrives, c.retry_at, c.failures, c.attempts, c.start_at, c.lease_id
                   FROM (SELECT n.ctid AS at, n.ready_at
                           FROM belfry.cursor n
                          WHERE n.partition_id = p_partition AND n.group_id >= p_group AND n.group_id <= p_group
@@ -1869,6 +2058,9 @@ BEGIN
             RETURN;
         END IF;
         v_any_locked := true;
+        IF k.lease_id IS NOT NULL THEN -- a due cursor has only a lease that has ended
+            PERFORM belfry.record_lost_lease(k.partition_id, p_group, k.ctid);
+        END IF;
         v_moved := false;
         v_redrives_ready := NULL;
         IF k.redrives > 0 AND NOT f.paused THEN
@@ -2080,6 +2272,35 @@ END $$;
 CREATE FUNCTION belfry.passed(p_committed bigint, p_skip int8multirange) RETURNS bigint LANGUAGE sql IMMUTABLE AS $$
     SELECT lower(int8multirange(int8range(p_committed + 1, NULL)) - p_skip) - 1
 $$;
+
+-- From sql/functions/claim/record_lost_lease.sql.
+
+-- Stores that the lease of the locked cursor at p_place ended without an ack. The first unfinished message of the lease
+-- has failed, because only its attempts count. Each redriven message of the lease has failed too, at most
+-- 100 of them.
+CREATE FUNCTION belfry.record_lost_lease(p_partition bigint, p_group bigint, p_place tid) RETURNS void LANGUAGE plpgsql AS $$
+DECLARE
+    c record;
+    v_attempts belfry.attempt[];
+BEGIN
+    SELECT k.committed, k.skip, k.lease_id, k.lease_until, k.lease_end INTO c
+      FROM belfry.cursor k
+     WHERE k.ctid = p_place;
+    SELECT array_agg(ROW(p_partition, h.seq, p_group, 0, belfry.lease_begin(c.lease_id), c.lease_until, 5, c.lease_id,
+                         'the lease ended without an ack', NULL, NULL)::belfry.attempt)
+      INTO v_attempts
+      FROM ((SELECT m.seq FROM belfry.message m
+              WHERE c.lease_end >= 0 AND m.partition_id = p_partition AND m.seq > c.committed AND m.seq <= c.lease_end
+                AND (c.skip IS NULL OR NOT m.seq <@ c.skip)
+              ORDER BY m.seq LIMIT 1)
+            UNION ALL
+            (SELECT d.seq FROM belfry.redrive d
+              WHERE c.lease_end < 0 AND d.partition_id = p_partition AND d.group_id = p_group AND d.lease_id = c.lease_id
+              ORDER BY d.seq LIMIT 100)) AS h;
+    IF v_attempts IS NOT NULL THEN
+        PERFORM belfry.record_attempts(v_attempts);
+    END IF;
+END $$;
 
 -- From sql/functions/claim/redeliver.sql.
 
@@ -3133,18 +3354,22 @@ END $$;
 -- From sql/functions/groups/seek_cursors.sql.
 
 -- Moves the cursors of group p_group in p_partitions (ascending) to the last message stored at or before
--- p_instant. 'infinity' means after the newest message, '-infinity' before the first message. Leases
+-- p_instant. 'infinity' means after the newest message, '-infinity' before the first message. With p_before
+-- and p_after, p_instant has no meaning: the function undoes a seek that moved each cursor from p_before to
+-- p_after. It moves a cursor that the seek moved forward back to p_before. If the seek moved a cursor
+-- backward, the function moves the cursor forward to p_before, unless the group is already there. Leases
 -- end, and attempts and failures start at 0. After a move backwards or to the same position, the group
 -- receives its dead letters again. After a move forward, the cursor still skips later dead letters.
--- Returns the new positions. A wake must follow the commit.
+-- Returns the old and the new positions. A wake must follow the commit.
 --
 -- If the group still joins, its missing cursors are created first.
 --
 -- Locks each cursor with FOR NO KEY UPDATE. The statements are for one cursor each: the cost of one
 -- UPDATE joined to a page of cursors would grow with the square of the page.
-CREATE FUNCTION belfry.seek_cursors(p_partitions bigint[], p_group bigint, p_instant timestamptz)
-RETURNS SETOF bigint LANGUAGE plpgsql AS $$
+CREATE FUNCTION belfry.seek_cursors(p_partitions bigint[], p_group bigint, p_instant timestamptz, p_before bigint[] DEFAULT NULL, p_after bigint[] DEFAULT NULL)
+RETURNS TABLE (moved bigint, place_before bigint, place bigint) LANGUAGE plpgsql AS $$
 DECLARE
+    v_i integer := 0;
     v_id bigint;
     v_to bigint;
     k record;
@@ -3152,6 +3377,7 @@ DECLARE
 BEGIN
     PERFORM belfry.join_page(p_group, 1, p_partitions);
     FOREACH v_id IN ARRAY p_partitions LOOP
+        v_i := v_i + 1;
         SELECT c.committed, c.skip, c.redrives INTO k
           FROM belfry.cursor c WHERE c.partition_id = v_id AND c.group_id = p_group FOR NO KEY UPDATE;
         CONTINUE WHEN NOT FOUND;
@@ -3162,7 +3388,9 @@ BEGIN
           JOIN belfry.consumer_group g ON g.id = p_group
          WHERE p.id = v_id;
         CONTINUE WHEN NOT FOUND; -- the partition or the group is being deleted
-        v_to := CASE WHEN p_instant = '-infinity' THEN f.trimmed
+        v_to := CASE WHEN p_before IS NOT NULL THEN
+                          greatest(f.trimmed, p_before[v_i], CASE WHEN p_before[v_i] >= p_after[v_i] THEN k.committed END)
+                     WHEN p_instant = '-infinity' THEN f.trimmed
                      WHEN p_instant = 'infinity' OR f.last_push_at <= p_instant THEN f.last_seq
                      ELSE belfry.seq_at(v_id, p_instant) END;
         UPDATE belfry.cursor c
@@ -3173,7 +3401,10 @@ BEGIN
                ready_at = belfry.ready_at(v_id, v_to, f.last_seq, f.last_push_at, f.visible_until,
                                           f.delayed_processing, f.window_buffer, NULL, k.redrives, p_group)
          WHERE c.partition_id = v_id AND c.group_id = p_group;
-        RETURN NEXT v_to;
+        moved := v_id;
+        place_before := k.committed;
+        place := v_to;
+        RETURN NEXT;
     END LOOP;
 END $$;
 
@@ -3399,7 +3630,8 @@ $$;
 -- From sql/functions/pause/change_pause.sql.
 
 -- Pauses or resumes a queue, one partition of the queue (p_partition), or one of its groups (p_group).
--- changed is NULL if the target does not exist. partition_id is the id of the partition.
+-- changed is NULL if the target does not exist. p_reason is the reason for the pause, or NULL. ids are the ids of
+-- the queue, group and partition. before is the state before the change, and after is the state after it.
 --
 -- Every claim reads the flags, and a pause writes no cursor. No message is stranded, for these reasons:
 --
@@ -3411,26 +3643,33 @@ $$;
 --      partition, as after a push. If the wake of step 2 still saw the pause, the wake of the resume
 --      starts later and sees the NULL.
 CREATE FUNCTION belfry.change_pause(
-    p_queue text, p_partition text, p_group text, p_paused boolean, OUT changed boolean, OUT partition_id bigint
+    p_queue text, p_partition text, p_group text, p_paused boolean, p_reason text,
+    OUT changed boolean, OUT queue_id bigint, OUT group_id bigint, OUT partition_id bigint, OUT before json, OUT after json
 ) LANGUAGE plpgsql SET synchronous_commit = on AS $$
+#variable_conflict use_column
 DECLARE
     v_queue bigint;
+    v_reason text := CASE WHEN p_paused THEN p_reason END;
+    v_before text;
 BEGIN
     SELECT q.id INTO v_queue FROM belfry.queue q WHERE q.name = p_queue AND q.deleted_at IS NULL;
     IF p_partition IS NOT NULL THEN
-        SELECT p.paused <> p_paused, p.id INTO changed, partition_id
+        SELECT p.paused <> p_paused, p.id, p.pause_reason INTO changed, partition_id, v_before
           FROM belfry.partition p WHERE p.queue_id = v_queue AND p.name = p_partition AND NOT p.closed FOR NO KEY UPDATE;
-        UPDATE belfry.partition p SET paused = p_paused WHERE p.id = partition_id AND changed;
+        UPDATE belfry.partition p SET paused = p_paused, pause_reason = v_reason WHERE p.id = change_pause.partition_id AND change_pause.changed;
     ELSIF p_group IS NOT NULL THEN
-        SELECT g.paused <> p_paused INTO changed
+        SELECT g.paused <> p_paused, g.id, g.pause_reason INTO changed, group_id, v_before
           FROM belfry.consumer_group g WHERE g.queue_id = v_queue AND g.name = p_group FOR NO KEY UPDATE;
-        UPDATE belfry.consumer_group g SET paused = p_paused WHERE g.queue_id = v_queue AND g.name = p_group AND changed;
+        UPDATE belfry.consumer_group g SET paused = p_paused, pause_reason = v_reason WHERE g.id = change_pause.group_id AND change_pause.changed;
     ELSE
-        SELECT q.paused <> p_paused INTO changed FROM belfry.queue q WHERE q.id = v_queue FOR NO KEY UPDATE;
-        UPDATE belfry.queue q SET paused = p_paused WHERE q.id = v_queue AND changed;
+        SELECT q.paused <> p_paused, q.pause_reason INTO changed, v_before FROM belfry.queue q WHERE q.id = v_queue FOR NO KEY UPDATE;
+        UPDATE belfry.queue q SET paused = p_paused, pause_reason = v_reason WHERE q.id = v_queue AND change_pause.changed;
     END IF;
+    queue_id := v_queue;
+    before := json_build_object('paused', NOT p_paused, 'reason', v_before);
+    after := json_build_object('paused', p_paused, 'reason', v_reason);
 END $$;
-REVOKE ALL ON FUNCTION belfry.change_pause(text, text, text, boolean) FROM PUBLIC;
+REVOKE ALL ON FUNCTION belfry.change_pause(text, text, text, boolean, text) FROM PUBLIC;
 
 -- From sql/functions/pause/change_pause_in_session.sql.
 
@@ -3439,24 +3678,28 @@ REVOKE ALL ON FUNCTION belfry.change_pause(text, text, text, boolean) FROM PUBLI
 -- No wake can follow the commit of the session. So a resume of a partition locks all its cursors, and
 -- makes them ready under the locks. Pushes to the partition wait until the commit. The resume waits up
 -- to 5 seconds for each cursor that another session has locked.
-CREATE FUNCTION belfry.change_pause_in_session(p_queue text, p_partition text, p_group text, p_paused boolean) RETURNS boolean
+CREATE FUNCTION belfry.change_pause_in_session(p_queue text, p_partition text, p_group text, p_paused boolean, p_reason text) RETURNS boolean
 LANGUAGE plpgsql SET lock_timeout = '5s' AS $$
 DECLARE
     v record;
+    v_id uuid := belfry.uuid_v7();
 BEGIN
     IF p_partition IS NOT NULL AND p_group IS NOT NULL THEN
         RAISE EXCEPTION 'a partition and a consumer group are given' USING ERRCODE = 'invalid_parameter_value',
             HINT = 'Give one of them, or none for the queue.';
     END IF;
-    v := belfry.change_pause(p_queue, p_partition, p_group, p_paused);
+    v := belfry.change_pause(p_queue, p_partition, p_group, p_paused, p_reason);
     IF v.changed IS NULL THEN
         RAISE EXCEPTION 'queue %, its partition % or its consumer group % does not exist', quote_nullable(p_queue), quote_nullable(p_partition),
             quote_nullable(p_group) USING ERRCODE = 'undefined_object';
     END IF;
     INSERT INTO belfry.audit (id, subject, address, request_id, action, queue, partition, consumer_group, parameters, counts, result)
-    VALUES (belfry.uuid_v7(), belfry.calling_role(), 'sql', gen_random_uuid()::text,
-            CASE WHEN p_paused THEN 'delivery.pause' ELSE 'delivery.resume' END, p_queue, p_partition, p_group, '{}',
+    VALUES (v_id, belfry.calling_role(), 'sql', gen_random_uuid()::text,
+            CASE WHEN p_paused THEN 'delivery.pause' ELSE 'delivery.resume' END, p_queue, p_partition, p_group,
+            CASE WHEN p_reason IS NULL THEN '{}' ELSE json_build_object('reason', p_reason) END,
             json_build_object('changed', v.changed::integer), 'ok');
+    INSERT INTO belfry.audit_undo (audit_id, kind, queue_id, group_id, partition_id, before, after)
+    SELECT v_id, 'pause', v.queue_id, v.group_id, v.partition_id, v.before, v.after WHERE v.changed;
     IF NOT p_paused THEN
         PERFORM FROM belfry.cursor c WHERE c.partition_id = v.partition_id ORDER BY c.group_id FOR NO KEY UPDATE;
         PERFORM FROM belfry.wake_partitions(ARRAY[v.partition_id]);
@@ -3466,17 +3709,17 @@ BEGIN
     END IF;
     RETURN v.changed;
 END $$;
-REVOKE ALL ON FUNCTION belfry.change_pause_in_session(text, text, text, boolean) FROM PUBLIC;
+REVOKE ALL ON FUNCTION belfry.change_pause_in_session(text, text, text, boolean, text) FROM PUBLIC;
 
 -- From sql/functions/pause/pause.sql.
 
 -- Pauses a queue, one of its partitions, or one of its consumer groups. Pops then return nothing. Pushes
--- and acks continue. Returns false if the target is paused already.
-CREATE FUNCTION belfry.pause(queue text, partition text DEFAULT NULL, consumer_group text DEFAULT NULL) RETURNS boolean
+-- and acks continue. The pages and the API show the reason. Returns false if the target is paused already.
+CREATE FUNCTION belfry.pause(queue text, partition text DEFAULT NULL, consumer_group text DEFAULT NULL, reason text DEFAULT NULL) RETURNS boolean
 LANGUAGE sql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
-    SELECT belfry.change_pause_in_session($1, $2, $3, true)
+    SELECT belfry.change_pause_in_session($1, $2, $3, true, $4)
 $$;
-REVOKE ALL ON FUNCTION belfry.pause(text, text, text) FROM PUBLIC;
+REVOKE ALL ON FUNCTION belfry.pause(text, text, text, text) FROM PUBLIC;
 
 -- From sql/functions/pause/resume.sql.
 
@@ -3484,7 +3727,7 @@ REVOKE ALL ON FUNCTION belfry.pause(text, text, text) FROM PUBLIC;
 -- paused.
 CREATE FUNCTION belfry.resume(queue text, partition text DEFAULT NULL, consumer_group text DEFAULT NULL) RETURNS boolean
 LANGUAGE sql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
-    SELECT belfry.change_pause_in_session($1, $2, $3, false)
+    SELECT belfry.change_pause_in_session($1, $2, $3, false, NULL)
 $$;
 REVOKE ALL ON FUNCTION belfry.resume(text, text, text) FROM PUBLIC;
 
@@ -3660,7 +3903,7 @@ END $$;
 
 -- From sql/functions/redrive/delete_message.sql.
 
--- Deletes a message with its dead letters, redrives and traces. A cursor before the message skips it
+-- Deletes a message with its dead letters, redrives, traces, failed attempts and marks of a resend. A cursor before the message skips it
 -- from now on, so the depth of the cursor stays exact. A lease ends if it has no other message.
 --
 -- Returns a row for each changed cursor: the lease that may hold the message (or NULL), and the seconds
@@ -3693,6 +3936,8 @@ BEGIN
     END IF;
     UPDATE belfry.partition p SET holes = p.holes + 1 WHERE p.id = p_partition;
     DELETE FROM belfry.trace t WHERE t.partition_id = p_partition AND t.seq = v_seq;
+    DELETE FROM belfry.attempt a WHERE a.partition_id = p_partition AND a.seq = v_seq;
+    DELETE FROM belfry.resent r WHERE r.partition_id = p_partition AND r.seq = v_seq;
     DELETE FROM belfry.dead_letter d
      WHERE d.partition_id = p_partition AND d.seq = v_seq
        AND d.group_id = ANY (ARRAY (
@@ -3834,7 +4079,7 @@ BEGIN
             'belfry.pop(text, text, integer, text, integer), belfry.ack(uuid, uuid[], text, text, interval), belfry.extend(uuid, bigint) TO %I'),
         ('admin', 'GRANT SELECT, INSERT, UPDATE, DELETE ON ALL TABLES IN SCHEMA belfry TO %I'),
         ('admin', 'GRANT EXECUTE ON FUNCTION belfry.advance_ids(), belfry.change_grant(text, name, text, text, boolean), '
-            'belfry.pause(text, text, text), belfry.resume(text, text, text), belfry.change_pause(text, text, text, boolean) TO %I'),
+            'belfry.pause(text, text, text, text), belfry.resume(text, text, text), belfry.change_pause(text, text, text, boolean, text) TO %I'),
         ('admin', 'REVOKE INSERT, UPDATE, DELETE ON belfry.schema_migrations FROM %I'),
         ('admin', 'ALTER DEFAULT PRIVILEGES FOR ROLE %2$I IN SCHEMA belfry GRANT SELECT, INSERT, UPDATE, DELETE ON TABLES TO %1$I')
     ) AS s(kinds, text)
@@ -4146,6 +4391,12 @@ BEGIN
             DELETE FROM belfry.trace t
              WHERE t.partition_id = p_partition AND t.seq > v_start AND t.seq <= v_upto
                AND (v_held IS NULL OR t.seq = ANY (v_seqs)) AND t.seq <> ALL (v_kept);
+            DELETE FROM belfry.attempt a
+             WHERE a.partition_id = p_partition AND a.seq > v_start AND a.seq <= v_upto
+               AND (v_held IS NULL OR a.seq = ANY (v_seqs)) AND a.seq <> ALL (v_kept);
+            DELETE FROM belfry.resent r
+             WHERE r.partition_id = p_partition AND r.seq > v_start AND r.seq <= v_upto
+               AND (v_held IS NULL OR r.seq = ANY (v_seqs)) AND r.seq <> ALL (v_kept);
             v_gone := v_gone + v_deleted;
             unread := unread + v_unread;
             CASE rule.name
@@ -4462,4 +4713,4 @@ BEGIN
         END LOOP;
     END LOOP;
 END $$;
-COMMENT ON FUNCTION belfry.baseline() IS 'e0137ca4b8858b4f66fdf37c5ab130b83d47cb4c32fa299cede7c55c5f453dac';
+COMMENT ON FUNCTION belfry.baseline() IS '7b1108a5b43cc4635ff697d5476a7c993c17eeef516f1e985033f7b6553b0efe';

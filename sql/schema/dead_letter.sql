@@ -7,6 +7,8 @@ CREATE TABLE belfry.dead_letter (
     attempts     integer NOT NULL,
     failed_at    timestamptz NOT NULL DEFAULT clock_timestamp(),
     error        text,
+    -- The shape of the error, by which lists group dead letters. Postgres computes it, so every insert agrees.
+    shape        text COLLATE "C" GENERATED ALWAYS AS (belfry.error_shape(error)) STORED,
     UNIQUE (partition_id, group_id, seq)
 ) WITH (vacuum_truncate = false, toast.vacuum_truncate = false);
 CREATE INDEX dead_letter_failed ON belfry.dead_letter (group_id, failed_at);

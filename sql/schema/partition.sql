@@ -30,6 +30,7 @@ CREATE TABLE belfry.partition (
     closed        boolean NOT NULL DEFAULT false,
     -- No pop returns a message of the partition; see belfry.change_pause.
     paused        boolean NOT NULL DEFAULT false,
+    pause_reason  text, -- The reason that the operator gave for the pause.
     name          text NOT NULL CHECK (octet_length(name) <= 255 AND name NOT IN ('.', '..')),
     UNIQUE (queue_id, name)
 ) WITH (fillfactor = 20, autovacuum_vacuum_scale_factor = 0.02, autovacuum_vacuum_threshold = 500,

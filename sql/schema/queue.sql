@@ -31,6 +31,7 @@ CREATE TABLE belfry.queue (
     max_deliveries              bigint NOT NULL DEFAULT 0,
     -- No pop returns a message; see belfry.change_pause.
     paused                      boolean NOT NULL DEFAULT false,
+    pause_reason                text, -- The reason that the operator gave for the pause.
     created_at                  timestamptz NOT NULL DEFAULT clock_timestamp(),
     -- Set when the deletion begins. The name is free at once; rows are deleted later, in small steps.
     deleted_at                  timestamptz

@@ -8,6 +8,7 @@ import (
 	"github.com/belfry-mq/belfry/pkg/client/api"
 	"github.com/belfry-mq/belfry/pkg/engine/catalog"
 	"github.com/belfry-mq/belfry/pkg/insight/stats"
+	"github.com/belfry-mq/belfry/pkg/queue"
 )
 
 // catalogFake replaces the queues of pkg/engine/catalog.
@@ -36,13 +37,29 @@ func (f catalogFake) Delete(_ context.Context, name string) (bool, error) {
 	return true, nil
 }
 
-func (f catalogFake) SetPaused(_ context.Context, what catalog.Pausable, paused bool) (bool, error) {
+func (f catalogFake) SetPaused(_ context.Context, what catalog.Pausable, paused bool, _ string) (bool, error) {
 	verb := "resume"
 	if paused {
 		verb = "pause"
 	}
 	f.GroupCalls = append(f.GroupCalls, GroupCall{Verb: verb, Queue: what.Queue, Partition: what.Partition, Group: what.Group})
 	return true, nil
+}
+
+func (f catalogFake) Pauses(context.Context, *string, []string, int64) ([]catalog.Paused, error) {
+	return []catalog.Paused{{Pausable: catalog.Pausable{Queue: "q"}, Reason: "the bell cracked"}}, nil
+}
+
+func (f catalogFake) FindUndo(_ context.Context, id queue.ID) (catalog.Undoable, error) {
+	return catalog.Undoable{ID: id, Action: audit.SeekGroup, UndoAction: audit.SeekGroup, Target: audit.Target{Queue: "q", Group: "g"}}, nil
+}
+
+func (f catalogFake) PreviewUndo(context.Context, *catalog.Undoable) (catalog.Undone, error) {
+	return catalog.Undone{Places: &catalog.UndonePlaces{Back: 2, Again: 5, Leases: 1}}, nil
+}
+
+func (f catalogFake) Undo(context.Context, *catalog.Undoable) (catalog.Undone, error) {
+	return catalog.Undone{Places: &catalog.UndonePlaces{Back: 2, Again: 5}}, nil
 }
 
 func (f catalogFake) Notify(_ context.Context, queueName, partition string) error {

@@ -54,9 +54,9 @@ func Server(f *Fakes, edits ...func(cfg *httpapi.Config, deps *httpapi.Deps)) (*
 	cfg.Addr, cfg.AllowedHosts = "127.0.0.1:0", []string{"example.com"} // httptest.NewRequest sends this host
 	deps := httpapi.Deps{
 		Pusher: verbsFake{f}, Verbs: verbsFake{f}, Popper: verbsFake{f}, Catalog: catalogFake{f}, GroupWriter: groupsFake{f}, GroupReader: groupsFake{f}, Progress: progressFake{},
-		Resources: resourcesFake{&f.Resources}, Queues: listsFake{&f.Lists}, Totals: totalsFake{f}, Problems: listsFake{&f.Lists}, DeadLetters: deadLettersFake{&f.DeadLetters}, Traces: tracesFake{&f.Traces},
+		Resources: resourcesFake{&f.Resources}, Queues: listsFake{&f.Lists}, Totals: totalsFake{f}, Problems: listsFake{&f.Lists}, DeadLetters: deadLettersFake{&f.DeadLetters}, Jobs: jobsFake{}, Traces: tracesFake{&f.Traces},
 		Audit: auditFake{&f.Audit}, Confirm: func(context.Context) error { return nil }, Owners: ownersFake{f}, Streams: streamsFake{f}, Switches: switchesFake{}, Spool: spoolFake{}, Doctor: doctorFake{},
-		History: historyFake{}, Live: liveFake{}, Pool: func() (size, idle, active int64) { return 0, 0, 0 },
+		History: historyFake{}, Tags: listsFake{&f.Lists}, Recent: recentFake{f}, Partitions: f, Live: liveFake{}, Pool: func() (size, idle, active int64) { return 0, 0, 0 },
 		Attachments: attachmentsFake{&f.Producers}, Rejections: rejectionsFake{&f.Producers},
 		Events: noEvents(), Rights: rightsFake{&f.Rights}, Listener: func() httpapi.ListenerState { return f.Listener }, Inbox: f.inboxState, Flushes: func() []store.Flushes { return f.Flushes }, Defaults: queue.DefaultDefaults(),
 	}

@@ -14,6 +14,7 @@ import (
 	"github.com/belfry-mq/belfry/pkg/engine/store"
 	"github.com/belfry-mq/belfry/pkg/engine/stream"
 	"github.com/belfry-mq/belfry/pkg/httpapi"
+	"github.com/belfry-mq/belfry/pkg/insight/history"
 	"github.com/belfry-mq/belfry/pkg/insight/stats"
 	"github.com/belfry-mq/belfry/pkg/insight/totals"
 	"github.com/belfry-mq/belfry/pkg/queue"
@@ -37,6 +38,11 @@ type Fakes struct {
 
 	Totals      totals.Snapshot
 	FreshTotals *totals.Snapshot
+	// Search is the search for partitions.
+	Search func(part string, from stats.SearchPlace, limit int) ([]stats.FoundPartition, stats.SearchPlace, bool, error)
+	// Recent and Served are the latest counts of queues and groups.
+	Recent      map[string]history.Recent
+	Served      map[history.GroupOf]history.Served
 	Groups      []stats.Group
 	GroupQueues []stats.QueueProgress
 	Lagging     []stats.LaggingPartition

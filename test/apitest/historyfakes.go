@@ -35,6 +35,17 @@ func (historyFake) Queues(context.Context, history.Range, history.Filter) ([]his
 	return nil, nil
 }
 
+// recentFake has the latest counts of Fakes.
+type recentFake struct{ *Fakes }
+
+func (f recentFake) Recent(context.Context) (map[string]history.Recent, error) {
+	return f.Fakes.Recent, nil
+}
+
+func (f recentFake) Served(context.Context, []history.GroupOf) (map[history.GroupOf]history.Served, error) {
+	return f.Fakes.Served, nil
+}
+
 // liveFake replaces the parts of pkg/insight/stats that the analytics routes read. It has no queues.
 type liveFake struct{}
 

@@ -6,6 +6,7 @@ import (
 
 	"github.com/belfry-mq/belfry/pkg/client/api"
 	"github.com/belfry-mq/belfry/pkg/insight/problem"
+	"github.com/belfry-mq/belfry/pkg/insight/stats"
 	"github.com/belfry-mq/belfry/pkg/insight/totals"
 )
 
@@ -52,3 +53,10 @@ func (f totalsFake) Fresh(ctx context.Context, _ time.Duration) (*totals.Snapsho
 }
 
 func (f totalsFake) Expire() {}
+
+func (f totalsFake) Latest() *totals.Snapshot { return &f.Totals }
+
+// SearchPartitions calls Search.
+func (f *Fakes) SearchPartitions(_ context.Context, _, part string, from stats.SearchPlace, limit int) ([]stats.FoundPartition, stats.SearchPlace, bool, error) {
+	return f.Search(part, from, limit)
+}

@@ -6,6 +6,7 @@ import (
 
 	"github.com/belfry-mq/belfry/pkg/client/api"
 	"github.com/belfry-mq/belfry/pkg/engine/deadletter"
+	"github.com/belfry-mq/belfry/pkg/engine/redrivejob"
 	"github.com/belfry-mq/belfry/pkg/insight/trace"
 	"github.com/belfry-mq/belfry/pkg/queue"
 )
@@ -38,7 +39,7 @@ type deadLettersFake struct{ *DeadLetters }
 func (f deadLettersFake) filtered(filter deadletter.Filter) {
 	f.Calls++
 	f.Filter = filter
-	for _, text := range []*string{filter.Queue, filter.Group, filter.Partition, filter.TransactionID, filter.Error} {
+	for _, text := range []*string{filter.Queue, filter.Group, filter.Partition, filter.TransactionID, filter.Error, filter.Shape} {
 		if text != nil {
 			f.Texts = append(f.Texts, *text)
 		}
@@ -115,12 +116,24 @@ func (f deadLettersFake) Message(_ context.Context, _ queue.ID, transactionID st
 	return f.DeadLetters.Message, f.named(transactionID)
 }
 
+func (f deadLettersFake) Attempts(context.Context, queue.ID, string, *string) ([]deadletter.Attempt, error) {
+	return []deadletter.Attempt{{Group: "g", Number: 1, FailedAt: time.Now(), Result: "failed"}}, nil
+}
+
+func (f deadLettersFake) Resent(context.Context, queue.ID, string) ([]deadletter.Resent, error) {
+	return []deadletter.Resent{}, nil
+}
+
 func (f deadLettersFake) Retry(_ context.Context, _ queue.ID, transactionID string, group *string) (int64, error) {
 	f.Group = group
 	if group != nil {
 		f.Texts = append(f.Texts, *group)
 	}
 	return 1, f.named(transactionID)
+}
+
+func (f deadLettersFake) Discard(ctx context.Context, partition queue.ID, transactionID string, group *string) (int64, error) {
+	return f.Retry(ctx, partition, transactionID, group)
 }
 
 func (f deadLettersFake) Delete(_ context.Context, _ queue.ID, transactionID string) (bool, error) {
@@ -161,3 +174,22 @@ func (f tracesFake) Names(context.Context, trace.Page) ([]api.TraceName, int64, 
 	f.Calls++
 	return nil, 0, nil
 }
+
+// jobsFake replaces pkg/engine/redrivejob. It has one running job of queue q.
+type jobsFake struct{}
+
+func (jobsFake) Start(_ context.Context, f deadletter.Filter, rate int64) (redrivejob.Job, error) {
+	return redrivejob.Job{ID: IDOne, Filter: f, Rate: rate, Matched: 3, State: redrivejob.Running}, nil
+}
+
+func (jobsFake) Get(_ context.Context, id queue.ID) (redrivejob.Job, error) {
+	name, group := "q", "g"
+	return redrivejob.Job{ID: id, Filter: deadletter.Filter{Queue: &name, Group: &group}, State: redrivejob.Running}, nil
+}
+
+func (f jobsFake) List(ctx context.Context, _ []string, _ int64) ([]redrivejob.Job, error) {
+	job, err := f.Get(ctx, IDOne)
+	return []redrivejob.Job{job}, err
+}
+
+func (jobsFake) Stop(context.Context, queue.ID) error { return nil }

@@ -14,6 +14,9 @@ const (
 	maxParameters = 5
 	// maxRoomLines is the largest number of lines of Go in a package of the server, without its tests.
 	maxRoomLines = 2500
+	// apiDir has the types of all requests and answers, and nearly no functions. Nobody reads it from beginning to end, so its limit
+	// is maxAPILines.
+	apiDir, maxAPILines = "pkg/client/api", 3500
 )
 
 // functionBreaches complains about functions with too many lines or parameters.
@@ -51,8 +54,12 @@ func roomBreaches(files []source) []string {
 	}
 	var complaints []string
 	for dir, n := range lines {
-		if n > maxRoomLines {
-			complaints = append(complaints, fmt.Sprintf("%s has %d lines of Go, the limit is %d: split it into several packages", dir, n, maxRoomLines))
+		limit := maxRoomLines
+		if dir == apiDir {
+			limit = maxAPILines
+		}
+		if n > limit {
+			complaints = append(complaints, fmt.Sprintf("%s has %d lines of Go, the limit is %d: split it into several packages", dir, n, limit))
 		}
 	}
 	slices.Sort(complaints)

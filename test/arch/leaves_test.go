@@ -59,7 +59,7 @@ func toolBreaches(packages []string) []string {
 	var complaints []string
 	for _, imported := range packages {
 		for _, tool := range toolsOnly {
-			if below(imported, full(tool.path)) && imported != full(apiTypes) {
+			if below(imported, full(tool.path)) && !below(imported, full(apiTypes)) {
 				complaints = append(complaints, fmt.Sprintf(
 					"the server compiles %s, which only tools need (%s): find the import with go list -deps ./%s", imported, tool.use, server))
 			}

@@ -60,7 +60,7 @@ export async function pressDead(browser, open, patience) {
   await visit("dead?q=shop.dead&g=billing"); // the count includes dead letters that the page does not list
   await page.getByText(`${before} dead letters that match`).waitFor();
   assert.equal(await page.locator("table.rows tbody tr").count(), 50);
-  await page.getByRole("link", { name: 'no "paper" & <ink>' }).click();
+  await page.getByRole("link", { name: 'no "*" & <ink>' }).click();
   await page.getByText("20 dead letters that match").waitFor();
 
   const loading = page.waitForEvent("download"); // an export has all matching dead letters
@@ -73,7 +73,7 @@ export async function pressDead(browser, open, patience) {
 
   await unfold("Redrive"); // start a redrive with progress, then stop it
   await page.getByText("Counted: 20 dead letters").waitFor(); // the button works only after the count
-  await page.getByLabel("At most, per second").fill("2");
+  await page.locator("#redrive").getByLabel("At most, per second").fill("2");
   await press(/^Redrive 20/);
   await done(/[24] delivered again, 1[86] remain, about \d+ s at this rate/);
   await press("Stop");
@@ -83,7 +83,7 @@ export async function pressDead(browser, open, patience) {
   assert.ok(left < 20 && left > 0, `${left} remain`);
   await page.waitForTimeout(1500);
   assert.equal(await count(named), left, "the redrive must not continue after Stop");
-  await page.getByLabel("At most, per second").fill(""); // redrive the remaining ones
+  await page.locator("#redrive").getByLabel("At most, per second").fill(""); // redrive the remaining ones
   await press(`Redrive ${left} dead letter`); // the button shows the number
   await done(`${left} delivered again.`);
   assert.equal(await count(named), 0);
@@ -127,10 +127,10 @@ export async function pressDead(browser, open, patience) {
   const context = await browser.newContext({ javaScriptEnabled: false });
   const plain = await context.newPage();
   await plain.goto(`${open.url}/ui/dead?q=shop.dead&g=billing`);
-  await plain.locator("summary", { hasText: "Redrive" }).click();
+  await plain.locator("#redrive summary").click();
   await plain.getByRole("button", { name: /^Redrive/ }).click(); // counts
   await plain.getByRole("status").filter({ hasText: "Counted: 20 dead letters" }).waitFor();
-  await plain.locator("summary", { hasText: "Redrive" }).click();
+  await plain.locator("#redrive summary").click();
   await plain.getByRole("button", { name: "Redrive what was counted" }).click();
   await plain.getByRole("status").filter({ hasText: "delivered again" }).waitFor();
   assert.equal(await count(dead), 0);

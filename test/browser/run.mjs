@@ -5,17 +5,21 @@ import { chromium } from "playwright-core";
 import { Server, seed } from "./api.mjs";
 import { inspect, look, shots, watch } from "./look.mjs";
 import { manages } from "./access.mjs";
+import { sendsAgain } from "./again.mjs";
 import * as aside from "./aside.mjs";
 import * as backlog from "./backlog.mjs";
 import { firstMinute } from "./first.mjs";
+import { lettersCanBeChosen } from "./letters.mjs";
 import * as person from "./person.mjs";
 import { pictures } from "./pictures.mjs";
 import * as provider from "./provider.mjs";
+import * as searches from "./searches.mjs";
 import * as seek from "./seek.mjs";
 import * as sizes from "./sizes.mjs";
 import * as system from "./system.mjs";
 import * as totals from "./totals.mjs";
 import * as transport from "./transport.mjs";
+import * as undo from "./undo.mjs";
 
 const open = new Server(process.env.BELFRY_OPEN);
 const closed = new Server(process.env.BELFRY_CLOSED, process.env.BELFRY_ADMIN);
@@ -40,20 +44,25 @@ const patience = 30_000;
 const tests = {
   async "the first minute of a new server"() { await firstMinute(browser, new Server(process.env.BELFRY_FRESH), patience); },
 
-  async "every page without data"() { await look(browser, open.url, [...emptyPages, ...system.emptyPages, ...system.adminPages], "empty"); },
+  async "every page without data"() { await look(browser, open.url, [...emptyPages, ...searches.emptyPages, ...system.emptyPages, ...system.adminPages], "empty"); },
 
   async "every page with data"() {
     await seed(open);
     open.partition = await system.seedMessages(open);
     await aside.seed(open);
     await backlog.seed(open);
-    await look(browser, open.url, [...fullPages, ...aside.fullPages, ...system.fullPages(open.partition), ...system.adminPages], "data");
+    await look(browser, open.url, [...fullPages, ...searches.fullPages, ...aside.fullPages, ...system.fullPages(open.partition), ...system.adminPages], "data");
   },
 
   async "one thing has one number on every page"() { await totals.oneNumber(browser, open); },
 
   async "the preview of a seek counts all partitions"() { await seek.countsAll(browser, open, patience); },
+
   async "the backlog of a queue and a group is drawn"() { await backlog.isDrawn(browser, open); },
+
+  async "searches find names as they are written, and go on by themselves"() { await searches.find(browser, open, patience); },
+
+  async "namespaces and tasks lead to their queues, and groups say who serves them"() { await searches.tags(browser, open); },
 
   async "a change of the totals arrives at an open page"() { await totals.aChangeArrives(browser, open, patience); },
 
@@ -149,6 +158,7 @@ const tests = {
       return (Date.parse(query.get("to")) - Date.parse(query.get("from"))) / 60_000;
     };
     const drag = async (from, to) => {
+      await page.locator("[data-live-switch][data-open]").waitFor(); // the scripts have started
       const box = await page.locator("svg[data-chart]").first().boundingBox();
       await page.mouse.move(box.x + box.width * from, box.y + 40);
       await page.mouse.down();
@@ -345,6 +355,17 @@ const tests = {
 
   async "every action on dead letters does what it says"() { await aside.pressDead(browser, open, patience); },
 
+  async "a message is sent again once, with changes"() { await sendsAgain(browser, open, patience); },
+  async "a change is undone"() { await undo.undoes(browser, open, patience); },
+
+  async "a redrive job runs, is seen and is stopped"() { await undo.runsJobs(browser, open, patience); },
+
+  async "a pause has a reason, and its button survives a server that is away"() { await undo.pausesForAReason(browser, open, patience); },
+
+  async "a preview of options says what the server would refuse"() { await undo.optionsAreChecked(browser, open, patience); },
+
+  async "dead letters can be selected, and their payload opens in the row"() { await lettersCanBeChosen(browser, open, patience); },
+
   async "every action on rejected rows does what it says"() { await aside.pressRejected(browser, open, patience); },
 
   async "every action on messages and on the system does what it says"() { await system.press(browser, open, patience); },
@@ -496,7 +517,7 @@ async function signIn(token) {
 
 // pressesNothing fails if a page offers an action, or if the server accepts one.
 async function pressesNothing(context, page, { url, partition }) {
-  for (const path of [...fullPages, ...aside.fullPages, ...system.fullPages(partition)]) {
+  for (const path of [...fullPages, ...searches.fullPages, ...aside.fullPages, ...system.fullPages(partition)]) {
     const answer = await page.goto(`${url}/ui/${path}`);
     assert.equal(answer.status(), 200, path);
     assert.equal(await page.locator('form[action="do"]').count(), 0, path);

@@ -194,6 +194,8 @@ func (d *Document) checkText(what string, node object, pointer, text string) []s
 		if parsed, err := jsonschema.UnmarshalJSON(strings.NewReader(text)); err == nil {
 			value = parsed
 		}
+	} else if kind == "array" { // the parameter is repeated for each element
+		value = []any{text}
 	}
 	return d.checkValue(what, pointer+"/schema", value)
 }

@@ -17,7 +17,8 @@ const tiny = `{
       "parameters": [
         {"$ref": "#/components/parameters/B"},
         {"name": "n", "in": "query", "required": true, "schema": {"type": "integer"}},
-        {"name": "s", "in": "query", "schema": {"type": "string", "pattern": "^[0-9]$"}}
+        {"name": "s", "in": "query", "schema": {"type": "string", "pattern": "^[0-9]$"}},
+        {"name": "l", "in": "query", "schema": {"type": "array", "items": {"type": "string", "pattern": "^[0-9]$"}}}
       ],
       "requestBody": {"required": true, "content": {"application/json": {"schema": {"$ref": "#/components/schemas/Body"}}}},
       "responses": {
@@ -118,6 +119,8 @@ func TestCheck(t *testing.T) {
 		"a bad error":                  {func(e *exchange) { e.status, e.body = 400, `{"error":1}` }, "400"},
 		"an unknown parameter":         {func(e *exchange) { e.target += "&y=1" }, "no parameter y"},
 		"a parameter of another type":  {func(e *exchange) { e.target = "/a/b?n=x" }, "parameter n"},
+		"a list":                       {func(e *exchange) { e.target += "&l=7&l=8" }, ""},
+		"a list with a bad element":    {func(e *exchange) { e.target += "&l=7&l=77" }, "parameter l"},
 		"a parameter twice":            {func(e *exchange) { e.target += "&s=77" }, "parameter s"},
 		"a parameter that is missing":  {func(e *exchange) { e.target = "/a/b" }, "n is missing"},
 		"a path that is wrong":         {func(e *exchange) { e.target = "/a/bcde?n=1" }, "path's b"},

@@ -50,8 +50,10 @@ const (
 
 // small maps the routes that are not tested with a large answer to the reason.
 var small = map[string]string{
+	"GET /api/v1/messages/:partitionId/:transactionId/attempts": "at most 20 attempts of a group, with errors of at most 1,000 characters",
 	"GET /livez": figures, "HEAD /livez": figures, "GET /readyz": figures, "HEAD /readyz": figures, "GET /health": figures, "HEAD /health": figures,
 	"GET /metrics": figures, "GET /metrics/prometheus": "metrics must be readable even when no memory is left",
+	"GET /api/v1/audit/:id/undo": "the answer has at most 22 options", "GET /api/v1/pauses": "the answer has at most 1,000 pauses", "GET /api/v1/dlq/jobs": "the answer has at most 100 jobs",
 	"GET /openapi.json": embedded, "GET /api/v1/whoami": oneRow,
 	"GET /api/v1/pop": delivers, "GET /api/v1/pop/queue/:queue": delivers, "GET /api/v1/pop/queue/:queue/partition/:partition": delivers,
 	"GET /api/v1/sse/queue/:queue": delivers, "GET /api/v1/events": stillStream, "GET /ui/live": stillStream,
@@ -70,14 +72,15 @@ var small = map[string]string{
 
 // largeAnswers maps routes to the query, body or path that makes the answer large. Other routes get limit=1000.
 var largeAnswers = map[string]string{
-	"GET /api/v1/analytics/worker-metrics": "?",
-	"GET /api/v1/consumer-groups/:group":   "?",
-	"GET /api/v1/resources/queues":         "?",
-	"GET /api/v1/status/queues/:queue":     "?limit=1000",
-	"GET /api/v1/messages":                 "?limit=1000&queue=big",
-	"POST /streams/v1/state/get":           `{"query_id":"` + fixedID + `","partition_id":"` + fixedID + `"}`,
-	"GET /ui/*":                            "ui/dead?q=big&g=g",
-	"GET /api/v1/consumer-groups/lagging":  "?minLagSeconds=0",
+	"GET /api/v1/analytics/worker-metrics":       "?",
+	"GET /api/v1/consumer-groups/:group":         "?",
+	"GET /api/v1/resources/queues/:queue/search": "?limit=1000&name=p",
+	"GET /api/v1/resources/queues":               "?",
+	"GET /api/v1/status/queues/:queue":           "?limit=1000",
+	"GET /api/v1/messages":                       "?limit=1000&queue=big",
+	"POST /streams/v1/state/get":                 `{"query_id":"` + fixedID + `","partition_id":"` + fixedID + `"}`,
+	"GET /ui/*":                                  "ui/dead?q=big&g=g",
+	"GET /api/v1/consumer-groups/lagging":        "?minLagSeconds=0",
 }
 
 // fixedID is the id of each row that a path or a body names.
@@ -143,7 +146,7 @@ func onLargeTables(t *testing.T, edit func(cfg *httpapi.Config)) *httpapi.Server
 		edit(cfg)
 		log, all, groups := zap.NewNop(), stats.New(pool), stats.NewGroups(pool)
 		deps.DeadLetters, deps.Traces = deadletter.New(pool, nil, &events.Bus{}, log), trace.New(pool, nil, "")
-		deps.Resources, deps.Queues, deps.Live, deps.GroupReader, deps.Progress = all, all, all, groups, groups
+		deps.Resources, deps.Queues, deps.Tags, deps.Live, deps.GroupReader, deps.Progress = all, all, all, all, groups, groups
 		deps.Totals = totals.New(pool, problem.DefaultConfig().LateAfter)
 		deps.Problems, deps.Explainer, deps.Streams, deps.Audit = problem.New(pool, problem.DefaultConfig()), explain.New(pool, 0), streams.New(pool), audit.NewLog(pool, log)
 		deps.Owners = struct {
@@ -151,6 +154,7 @@ func onLargeTables(t *testing.T, edit func(cfg *httpapi.Config)) *httpapi.Server
 			*store.Store
 		}{Owners: catalog.NewOwners(pool)} // without grants no code asks for the queue of a partition
 		deps.Attachments, deps.Rejections, deps.History = attach.NewLister(pool), inbox.NewRejections(pool), history.NewReader(pool, nil, nil)
+		deps.Recent, deps.Partitions = history.NewReader(pool, nil, nil), groups
 		deps.Rights = rights.New(pool, token.Config{})
 		api := http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { s.Handler().ServeHTTP(w, r) })
 		deps.Dashboard, err = dashboard.New(dashboard.DefaultConfig(), dashboard.Deps{API: api, Changes: &source.Changes{}, Log: log})

@@ -159,7 +159,9 @@ func TestARedriveWithProgressStopsWithItsConnection(t *testing.T) {
 
 // asideProbes adds the probes of the routes about dead letters, attachments and rejected rows.
 func asideProbes(o place, probes map[string][]call) map[string][]call {
+	letter := "/api/v1/messages/" + o.partition + "/" + o.message + "/dlq"
 	maps.Copy(probes, map[string][]call{
+		"DELETE /api/v1/messages/{partitionId}/{transactionId}/dlq": {remove(letter), remove(letter + "?consumerGroup=" + o.group)},
 		"GET /api/v1/dlq":        {get("/api/v1/dlq"), get("/api/v1/dlq?queue=" + o.queue), get("/api/v1/dlq?consumerGroup=" + o.group)},
 		"DELETE /api/v1/dlq":     {remove("/api/v1/dlq?queue=" + o.queue), remove("/api/v1/dlq?dryRun=true&queue=" + o.queue)},
 		"GET /api/v1/dlq/count":  {get("/api/v1/dlq/count?queue=" + o.queue), get("/api/v1/dlq/count?queue=" + o.queue + "&consumerGroup=" + o.group)},
@@ -168,6 +170,12 @@ func asideProbes(o place, probes map[string][]call) map[string][]call {
 			post("/api/v1/dlq/redrive", fmt.Sprintf(`{"queue":"a.one","consumerGroup":"g","all":true,"toQueue":%q}`, o.queue))},
 		"GET /api/v1/dlq/summary":           {get("/api/v1/dlq/summary"), get("/api/v1/dlq/summary?queue=" + o.queue), get("/api/v1/dlq/summary?consumerGroup=" + o.group)},
 		"POST /api/v1/dlq/redrive/stream":   {post("/api/v1/dlq/redrive/stream", fmt.Sprintf(`{"queue":%q,"consumerGroup":%q,"partition":"nowhere"}`, o.queue, o.group))},
+		"GET /api/v1/dlq/jobs":              {get("/api/v1/dlq/jobs")},
+		"POST /api/v1/dlq/jobs":             {post("/api/v1/dlq/jobs", fmt.Sprintf(`{"queue":%q,"consumerGroup":%q,"partition":"nowhere"}`, o.queue, o.group))},
+		"POST /api/v1/dlq/jobs/{id}/stop":   {post("/api/v1/dlq/jobs/"+nobody+"/stop", "")},
+		"GET /api/v1/audit/{id}/undo":       {get("/api/v1/audit/" + nobody + "/undo")},
+		"POST /api/v1/audit/{id}/undo":      {post("/api/v1/audit/"+nobody+"/undo", "")},
+		"GET /api/v1/pauses":                {get("/api/v1/pauses"), get("/api/v1/pauses?queue=" + o.queue)},
 		"GET /api/v1/attachments":           {get("/api/v1/attachments")},
 		"GET /api/v1/inbox/rejected":        {get("/api/v1/inbox/rejected"), get("/api/v1/inbox/rejected?queue=" + o.queue)},
 		"DELETE /api/v1/inbox/rejected":     {remove("/api/v1/inbox/rejected?queue=" + o.queue)},

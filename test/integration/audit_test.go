@@ -19,6 +19,8 @@ type auditEntry struct {
 	Queue, Partition, ConsumerGroup            string // null is ""
 	TransactionID                              string
 	Parameters, Counts                         json.RawMessage
+	Undoable                                   bool
+	UndoneBy                                   *string
 }
 
 type auditPage struct {
@@ -160,7 +162,7 @@ func TestEachChangeOfAnOperatorIsAudited(t *testing.T) {
 		require.JSONEq(t, string(one.want.Parameters), string(got.Parameters), what)
 		require.JSONEq(t, string(one.want.Counts), string(got.Counts), what)
 		want := one.want
-		want.ID, want.At, want.Parameters, want.Counts = got.ID, got.At, got.Parameters, got.Counts
+		want.ID, want.At, want.Parameters, want.Counts, want.Undoable = got.ID, got.At, got.Parameters, got.Counts, got.Undoable
 		want.RequestID = reply.Header.Get("X-Request-Id")
 		require.Equal(t, want, got, what)
 	}
@@ -261,4 +263,10 @@ func TestAChangeAndItsEntryAreStoredTogether(t *testing.T) {
 		require.Equal(t, "unavailable", entry.Result)
 		require.JSONEq(t, "{}", string(entry.Counts), "%s: the entry must have no counts, because nothing was committed", entry.Action)
 	}
+}
+
+func auditOf(t *testing.T, got reply) (page auditPage) {
+	t.Helper()
+	require.NoError(t, json.Unmarshal(got.Raw, &page))
+	return page
 }

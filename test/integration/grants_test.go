@@ -83,6 +83,8 @@ func probesOf(o place) map[string][]call {
 		"GET /api/v1/messages/{partitionId}/{transactionId}":                              {get("/api/v1/messages/" + path)},
 		"DELETE /api/v1/messages/{partitionId}/{transactionId}":                           {del("/api/v1/messages/" + path)},
 		"POST /api/v1/messages/{partitionId}/{transactionId}/dlq":                         {post("/api/v1/messages/"+path+"/dlq", grouped), post("/api/v1/messages/"+path+"/dlq", "")},
+		"GET /api/v1/messages/{partitionId}/{transactionId}/attempts":                     {get("/api/v1/messages/" + path + "/attempts")},
+		"POST /api/v1/messages/{partitionId}/{transactionId}/resend":                      {post("/api/v1/messages/"+path+"/resend", "")},
 		"POST /api/v1/messages/{partitionId}/{transactionId}/retry":                       {post("/api/v1/messages/"+path+"/retry", grouped), post("/api/v1/messages/"+path+"/retry", "")},
 		"POST /api/v1/traces":                                                             {post("/api/v1/traces", fmt.Sprintf(`{"transactionId":%q,"partitionId":%q,"consumerGroup":%q,"data":1}`, o.message, o.partition, o.group))},
 		"POST /streams/v1/queries":                                                        {post("/streams/v1/queries", fmt.Sprintf(`{"name":"sum","source_queue":%q,"config_hash":"2","sink_queue":"a.one"}`, o.queue)), post("/streams/v1/queries", fmt.Sprintf(`{"name":"new","source_queue":"a.one","config_hash":"1","sink_queue":%q}`, o.queue))},
@@ -119,7 +121,7 @@ func probesOf(o place) map[string][]call {
 		"DELETE /api/v1/system/maintenance/rejected":       {del("/api/v1/system/maintenance/rejected")},
 		"POST /api/v1/system/maintenance/rejected/retry":   {post("/api/v1/system/maintenance/rejected/retry", "")},
 		"GET /api/v1/status/buffers":                       {get("/api/v1/status/buffers")},
-		"POST /api/v1/system/maintenance/pop":              {post("/api/v1/system/maintenance/pop", `{"enabled":true}`)}, "GET /api/v1/totals": {get("/api/v1/totals")}, "GET /api/v1/groups": {get("/api/v1/groups"), get("/api/v1/groups?sort=oldest&queue=" + o.queue)},
+		"POST /api/v1/system/maintenance/pop":              {post("/api/v1/system/maintenance/pop", `{"enabled":true}`)}, "GET /api/v1/totals": {get("/api/v1/totals")}, "GET /api/v1/totals/namespaces": {get("/api/v1/totals/namespaces"), get("/api/v1/totals/namespaces?sort=queues")}, "GET /api/v1/resources/queues/{queue}/search": {get("/api/v1/resources/queues/" + o.queue + "/search?name=p")}, "GET /api/v1/totals/tasks": {get("/api/v1/totals/tasks")}, "GET /api/v1/groups": {get("/api/v1/groups"), get("/api/v1/groups?sort=oldest&served=true&queue=" + o.queue)},
 	})
 }
 
@@ -258,7 +260,7 @@ func TestATenantLearnsNothingOfOtherQueues(t *testing.T) {
 	for _, route := range []string{
 		"GET /api/v1/resources/queues", "GET /api/v1/resources/namespaces", "GET /api/v1/resources/tasks", "GET /api/v1/consumer-groups", "GET /api/v1/consumer-groups/{group}",
 		"GET /api/v1/consumer-groups/lagging", "GET /api/v1/messages", "GET /api/v1/status/queues", "GET /api/v1/dlq", "GET /api/v1/dlq/summary", "GET /api/v1/inbox/rejected", "GET /api/v1/attachments", "GET /api/v1/traces/names", "GET /api/v1/traces/by-name/{name}",
-		"GET /api/v1/streams", "GET /api/v1/status", "GET /api/v1/analytics/worker-metrics", "GET /api/v1/analytics/queue-lag", "GET /api/v1/analytics/queue-ops", "POST /streams/v1/state/get", "GET /api/v1/messages/{partitionId}/{transactionId}", "GET /api/v1/traces/{partitionId}/{transactionId}", "GET /api/v1/audit", "GET /api/v1/queues", "GET /api/v1/groups", "GET /api/v1/problems",
+		"GET /api/v1/streams", "GET /api/v1/status", "GET /api/v1/analytics/worker-metrics", "GET /api/v1/analytics/queue-lag", "GET /api/v1/analytics/queue-ops", "POST /streams/v1/state/get", "GET /api/v1/messages/{partitionId}/{transactionId}", "GET /api/v1/traces/{partitionId}/{transactionId}", "GET /api/v1/audit", "GET /api/v1/queues", "GET /api/v1/groups", "GET /api/v1/totals/namespaces", "GET /api/v1/totals/tasks", "GET /api/v1/problems",
 	} {
 		require.Regexp(t, `"(a.one|nsa|ga|namea|state of a.one)"`, string(as(tenant, probesOf(own)[route][0]).Raw), route)
 	}
@@ -391,10 +393,4 @@ func TestARevokedTokenIsRefusedEverywhere(t *testing.T) {
 	require.Contains(t, string(page.Entries[0].Parameters), id)
 	require.Equal(t, "sql", page.Entries[0].Address)
 	require.NotEmpty(t, page.Entries[0].Subject)
-}
-
-func auditOf(t *testing.T, got reply) (page auditPage) {
-	t.Helper()
-	require.NoError(t, json.Unmarshal(got.Raw, &page))
-	return page
 }

@@ -9,6 +9,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/belfry-mq/belfry/pkg/client/api"
 	"github.com/belfry-mq/belfry/test/pgtest"
 )
 
@@ -144,6 +145,7 @@ func TestTheHistoryHasCorrectNumbers(t *testing.T) {
 	for name, want := range map[string]int64{"a pushed": 6, "b pushed": 3, "a popped": 4, "none empty": 1, "a acked": 1, "b transactions": 1, "a created": 1} {
 		require.Equal(t, want, ops[name], name)
 	}
+	require.Equal(t, []string{"a", "none"}, ask[api.QueueOps](c, get("/api/v1/analytics/queue-ops?live=false&queues=none&queues=a")).ok(http.StatusOK).Queues)
 	require.NotContains(t, raw("/api/v1/analytics/queue-ops?queue=a"), `"partitionCount":0`)
 	require.NotContains(t, strings.ReplaceAll(raw("/api/v1/analytics/queue-ops?queue=a&live=false"), `"partitionCount":0`, ""), `partitionCount`)
 	require.Contains(t, raw("/api/v1/analytics/worker-metrics?live=false"), `"pendingMessages":0`)

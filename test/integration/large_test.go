@@ -40,6 +40,10 @@ var largePages = []largePage{
 	{"queues?name=0999", 5000},
 	{"queues?namespace=n7&task=t3", 5000},
 	{"queues?sort=pending", 5000},
+	{"queues?sort=failed", 5000},
+	{"namespaces", 500},
+	{"tasks?sort=lag", 500},
+	{"partitions?q=large&name=77777", 5000},
 	{"groups", 500},
 	{"groups?sort=dead&queue=large&name=b", 500},
 	{"history", 500},
@@ -65,6 +69,7 @@ var largePages = []largePage{
 	{"messages?q=large&p=p77777&t=nothing", 1000},
 	{"dead", 3000},
 	{"dead?q=large&g=billing", 3000},
+	{"jobs", 500},
 	{"dispatcher", 500},
 	{"message?{message}", 5000},
 	// Reason for the limit of this page: the doctor examines at most 10,000 groups.
@@ -75,6 +80,8 @@ var largePages = []largePage{
 	{"streams", 500},
 	{"maintenance", 500},
 	{"audit", 500},
+	// Reason for the limit of this page: it counts what the undo of a seek of 100,000 cursors does. That is the largest seek that can be undone.
+	{"undo?id=" + nobody, 900000},
 	{"access", 500},
 }
 
@@ -86,7 +93,7 @@ var unboundedPages = []string{
 
 const (
 	// allRows is how many rows of tables and entries of indexes all pages together may read, without the totals.
-	allRows = 400_000
+	allRows = 600_000
 	// The totals of all queues and groups (pkg/insight/totals) are counted in pages of 20,000 partitions. totalsRows and totalsBlocks
 	// are what one of these may read.
 	totalsRows, totalsBlocks = 160_000, 260_000
@@ -124,6 +131,13 @@ var largeDatabase = []string{
 	`INSERT INTO belfry.trace (id, partition_id, seq, group_name, event_type, worker, names, data)
 		SELECT gen_random_uuid(), p.id, 1, 'billing', 'billed', 'w', ARRAY['order', 'order-' || i], '{}' FROM generate_series(1, 20000) i
 		  JOIN belfry.partition p ON p.name = 'p' || lpad(i::text, 5, '0')`,
+	`INSERT INTO belfry.audit (id, address, request_id, action, queue, consumer_group, parameters, counts, result)
+		VALUES ('` + nobody + `', 'a', 'r', 'group.seek', 'large', 'billing', '{}', '{"cursors": 100000}', 'ok')`,
+	`INSERT INTO belfry.audit_undo (audit_id, kind, queue_id, group_id, moved)
+		SELECT '` + nobody + `', 'places', g.queue_id, g.id, 100000 FROM belfry.consumer_group g WHERE g.name = 'billing'`,
+	`INSERT INTO belfry.audit_places SELECT u.audit_id, min(c.partition_id), array_agg(c.partition_id ORDER BY c.partition_id), array_agg(0), array_agg(3)
+		FROM belfry.audit_undo u JOIN (SELECT *, row_number() OVER (PARTITION BY group_id ORDER BY partition_id) AS nth FROM belfry.cursor) c USING (group_id)
+		GROUP BY u.audit_id, c.nth / 1000`,
 	`INSERT INTO belfry.trace_name (name, created_at, trace_id) SELECT unnest(t.names), t.created_at, t.id FROM belfry.trace t`,
 	`ANALYZE`,
 }

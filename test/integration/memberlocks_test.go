@@ -26,7 +26,10 @@ const strongestLocks = `
 attachment: belfry_admin ACCESS EXCLUSIVE, belfry_producer ACCESS SHARE
 attachment_failure: belfry_admin ACCESS EXCLUSIVE, belfry_producer ACCESS SHARE
 attachments: belfry_admin ACCESS EXCLUSIVE, belfry_producer ACCESS SHARE
+attempt: belfry_admin ACCESS EXCLUSIVE
 audit: belfry_admin ACCESS EXCLUSIVE
+audit_places: belfry_admin ACCESS EXCLUSIVE
+audit_undo: belfry_admin ACCESS EXCLUSIVE
 channel_key: belfry_admin ACCESS EXCLUSIVE
 consumer_group: belfry_admin ACCESS EXCLUSIVE
 cursor: belfry_admin ACCESS EXCLUSIVE
@@ -44,6 +47,8 @@ queue: belfry_admin ACCESS EXCLUSIVE
 queue_grant: belfry_admin ACCESS EXCLUSIVE
 queue_sweep: belfry_admin ACCESS EXCLUSIVE
 redrive: belfry_admin ACCESS EXCLUSIVE
+redrive_job: belfry_admin ACCESS EXCLUSIVE
+resent: belfry_admin ACCESS EXCLUSIVE
 revoked_token: belfry_admin ACCESS EXCLUSIVE
 schema_migrations: belfry_admin ACCESS SHARE
 setting: belfry_admin ACCESS EXCLUSIVE
@@ -140,6 +145,8 @@ func TestLocksOfRolesDelayNoStatement(t *testing.T) {
 			queue: fmt.Sprintf("walk%d", i), namespace: fmt.Sprintf("ns%d", i), group: fmt.Sprintf("g%d", i), trace: fmt.Sprintf("trace%d", i), message: "m",
 		}}
 		w.fill(&w.place)
+		w.configure(w.place.queue, map[string]any{"leaseTime": 61}).ok(http.StatusOK)
+		w.scan(t, `SELECT id FROM belfry.audit JOIN belfry.audit_undo ON audit_id = id WHERE queue = $1 LIMIT 1`, []any{w.place.queue}, &w.change)
 		holder := producer(t, dsn)
 		execute(t, holder, `BEGIN`)
 		if role != "nobody" {
@@ -170,6 +177,8 @@ type walk struct {
 	tenancy
 	owner string
 	place place
+	// change is the id of a change that can be undone.
+	change string
 }
 
 // waiting uses all features while the transaction of holder is open. It returns the names of the features that failed.
@@ -196,7 +205,7 @@ func (w *walk) waiting(holder *pgx.Conn) []string {
 	})
 	for _, page := range pages.List() {
 		try("page "+page.Path, func(ctx context.Context) error {
-			_, err := w.readPage(ctx, page.Path+"?q="+w.place.queue+"&g="+w.place.group+"&partition="+w.place.partition+"&t="+w.place.message, "")
+			_, err := w.readPage(ctx, page.Path+"?q="+w.place.queue+"&g="+w.place.group+"&partition="+w.place.partition+"&t="+w.place.message+"&id="+w.change, "")
 			return err
 		})
 	}

@@ -28,7 +28,7 @@ func (m *machine) pause(r *rapid.T) {
 	default:
 	}
 	set := func(paused bool) {
-		changed, err := m.catalog.SetPaused(m.t.Context(), what, paused)
+		changed, err := m.catalog.SetPaused(m.t.Context(), what, paused, "")
 		require.NoError(r, err)
 		require.True(r, changed)
 	}

@@ -20,8 +20,11 @@ var first = []string{
 	"schema/consumer_group.sql",
 	"schema/group_deleted.sql",
 	"schema/cursor.sql",
+	"functions/ack/error_shape.sql",
 	"schema/dead_letter.sql",
 	"schema/redrive.sql",
+	"schema/attempt.sql",
+	"schema/resent.sql",
 	"schema/trace.sql",
 	"schema/trace_name.sql",
 	"schema/sweep.sql",
@@ -30,6 +33,9 @@ var first = []string{
 	"schema/stream_state.sql",
 	"schema/stream_cycle.sql",
 	"schema/audit.sql",
+	"schema/audit_undo.sql",
+	"schema/audit_places.sql",
+	"schema/redrive_job.sql",
 	"schema/revoked_token.sql",
 	"schema/setting.sql",
 	"schema/spool.sql",
@@ -56,6 +62,7 @@ var first = []string{
 	"functions/claim/redrives_ready_at.sql",
 	"functions/claim/ready_at.sql",
 	"functions/claim/delivery_bytes.sql",
+	"functions/ack/lease_begin.sql",
 }
 
 // last are the files that need all other files.

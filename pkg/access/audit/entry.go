@@ -22,10 +22,12 @@ const (
 	SetSubscriptionStart = "group.subscription"
 	SeekGroup            = "group.seek"
 	RedriveDeadLetters   = "dead_letters.redrive"
+	StopRedrive          = "dead_letters.stop"
 	PurgeDeadLetters     = "dead_letters.purge"
 	DeleteMessage        = "message.delete"
 	DeadLetterMessage    = "message.dead_letter"
 	RetryMessage         = "message.retry"
+	ResendMessage        = "message.resend"
 	PauseDelivery        = "delivery.pause"
 	ResumeDelivery       = "delivery.resume"
 	DeleteStream         = "stream.delete"
@@ -43,6 +45,10 @@ const (
 
 // Session is the address of a change that was made in a session of the database. The subject of the change is the role.
 const Session = "sql"
+
+// MaxUndoable is the largest number of cursors that a seek can move and still be undone. The old positions of a seek that
+// moves more cursors are not kept.
+const MaxUndoable = 100_000
 
 // OK is the result of a request that succeeded.
 const OK = "ok"
@@ -124,6 +130,13 @@ func Begin(ctx context.Context, t Target, p Parameters) {
 		if e.texts != nil {
 			e.parameters = e.texts.StorableJSON(ctx, text)
 		}
+	}
+}
+
+// Rename sets the action of the request of ctx. It is for a request whose action depends on what it finds.
+func Rename(ctx context.Context, action string) {
+	if e := From(ctx); e != nil {
+		e.Action = action
 	}
 }
 

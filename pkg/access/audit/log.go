@@ -75,19 +75,32 @@ type Row struct {
 	// Parameters and Counts are JSON objects.
 	Parameters, Counts json.RawMessage
 	Result             string
+	// Undoable means that the change has old values, and no later change makes an undo impossible. UndoneBy is the row of the
+	// undo, or zero.
+	Undoable bool
+	UndoneBy queue.ID
+}
+
+// UndoID returns the id of the row of the undo, or "".
+func (r *Row) UndoID() string {
+	if r.UndoneBy == (queue.ID{}) {
+		return ""
+	}
+	return r.UndoneBy.String()
 }
 
 // List returns up to limit rows after a key, newest first. Errors: CodeUnavailable.
 func (l *Log) List(ctx context.Context, f Filter, after Key, limit int64) ([]Row, error) {
 	rows, err := postgres.Collect(ctx, l.pool, sqlList, readRow, f.Action, f.Queue, f.Group, f.Subject,
-		zeronull.Timestamptz(f.From), zeronull.Timestamptz(f.To), zeronull.Timestamptz(after.At), [16]byte(after.ID), limit, postgres.LikePatterns(f.Allowed))
+		zeronull.Timestamptz(f.From), zeronull.Timestamptz(f.To), zeronull.Timestamptz(after.At), [16]byte(after.ID), limit, postgres.LikePatterns(f.Allowed), int64(MaxUndoable))
 	return rows, postgres.Wrapf(err, "listing the audit")
 }
 
 func readRow(row pgx.CollectableRow) (r Row, err error) {
 	err = row.Scan((*[16]byte)(&r.ID), &r.At, (*zeronull.Text)(&r.Subject), (*zeronull.Text)(&r.TokenID), &r.Address, &r.RequestID,
 		&r.Action, (*zeronull.Text)(&r.Queue), (*zeronull.Text)(&r.Partition), (*zeronull.Text)(&r.Group),
-		(*zeronull.Text)(&r.TransactionID), (*[]byte)(&r.Parameters), (*[]byte)(&r.Counts), &r.Result)
+		(*zeronull.Text)(&r.TransactionID), (*[]byte)(&r.Parameters), (*[]byte)(&r.Counts), &r.Result,
+		&r.Undoable, (*zeronull.UUID)(&r.UndoneBy))
 	return r, err
 }
 

@@ -26,11 +26,13 @@ var groupVerbs = []*verb.Verb{
 			f.String("sort", "name", "name, backlog, oldest, failures, deadLetters, partitions or consumed")
 		},
 		Request: func(in *verb.Input) client.Request {
-			return request.Get("/api/v1/groups", fresh(in.Query("limit", "name", "queue", "sort")))
+			query := fresh(in.Query("limit", "name", "queue", "sort"))
+			query.Set("served", "true")
+			return request.Get("/api/v1/groups", query)
 		},
 		Rows: "groups",
 		Columns: `GROUP:name QUEUE:queueName LAG:lag LAG-SECONDS:oldestSeconds PARTITIONS-WITH-LAG:partitionsWithLag IN-DELIVERY:leasedMessages
-			DEAD:deadLetters PAUSED:paused LAST-CONSUMED:lastConsumedAt:age STARTS:subscriptionMode:wide AGE:createdAt:age:wide`,
+			DEAD:deadLetters PAUSED:paused LAST-CONSUMED:lastConsumedAt:age DELIVERED-PER-SECOND:served.deliveredPerSecond STARTS:subscriptionMode:wide AGE:createdAt:age:wide`,
 	},
 	{
 		Use: "get GROUP", One: true, Short: "Show the partitions of a consumer group", Complete: []session.Completion{session.Groups}, Flags: limitFlag,

@@ -73,6 +73,14 @@ var messageVerbs = []*verb.Verb{
 		Columns: "TRANSACTION-ID:transactionId GROUP:consumerGroup DEAD:dlq",
 	},
 	{
+		Use: "discard PARTITION_ID TRANSACTION_ID", Short: "Delete a dead letter of a group", Change: true, Flags: groupFlag,
+		Ask: "Delete the dead letter {1}? No group receives it again.", Would: "delete the dead letter {1}", Named: theMessage,
+		Request: func(in *verb.Input) client.Request {
+			return request.Delete(messagePath(in)+"/dlq", in.Query("group=consumerGroup"))
+		},
+		Columns: "TRANSACTION-ID:transactionId GROUP:consumerGroup DISCARDED:discarded",
+	},
+	{
 		Use: "retry PARTITION_ID TRANSACTION_ID", Short: "Deliver a dead letter of a group again", Change: true, Flags: groupFlag,
 		Would: "deliver the dead letter {1} again", Named: theMessage,
 		Request: func(in *verb.Input) client.Request {
@@ -80,6 +88,16 @@ var messageVerbs = []*verb.Verb{
 		},
 		Columns: "TRANSACTION-ID:transactionId GROUP:consumerGroup REDRIVEN:redriven",
 	},
+	{
+		Use: "attempts PARTITION_ID TRANSACTION_ID", Short: "List the failed deliveries of a message, newest first",
+		Flags: func(f *pflag.FlagSet) { f.String("group", "", "only attempts of this consumer group") },
+		Request: func(in *verb.Input) client.Request {
+			return request.Get(messagePath(in)+"/attempts", in.Query("group=consumerGroup"))
+		},
+		Rows: "attempts", Columns: `GROUP:consumerGroup NUMBER:number DELIVERED:deliveredAt FAILED:failedAt RESULT:result CONSUMER:consumer
+			INSTANCE:instance:wide ERROR:error`,
+	},
+	resendVerb(false),
 }
 
 const traceColumns = `AT:created_at:age TYPE:event_type QUEUE:queue_name TRANSACTION-ID:transaction_id GROUP:consumer_group

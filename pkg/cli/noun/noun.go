@@ -27,7 +27,11 @@ func Commands() []*cobra.Command {
 		noun("maintenance", "Show, begin and end maintenance", maintenanceVerbs),
 	}
 	for _, v := range serverVerbs {
-		all = append(all, v.Command())
+		cmd := v.Command()
+		if v.Use == "audit" {
+			cmd.AddCommand(undoVerb.Command())
+		}
+		all = append(all, cmd)
 	}
 	return all
 }

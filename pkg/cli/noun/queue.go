@@ -10,6 +10,7 @@ import (
 	"github.com/belfry-mq/belfry/pkg/cli/session"
 	"github.com/belfry-mq/belfry/pkg/cli/verb"
 	"github.com/belfry-mq/belfry/pkg/client"
+	"github.com/belfry-mq/belfry/pkg/client/api"
 )
 
 // messageColumns are the columns with message counts.
@@ -24,8 +25,15 @@ func partitionPath(in *verb.Input) string { return queuePath(in) + "/partitions/
 // switched completes a verb that pauses or resumes an object. The request path is path plus the first word of Use.
 func switched(v verb.Verb, path func(in *verb.Input) string) *verb.Verb {
 	v.Change, v.Columns = true, pausedColumns
+	word := strings.Fields(v.Use)[0]
+	if word == "pause" {
+		v.Flags = func(f *pflag.FlagSet) { f.String("reason", "", "the reason, which the pages and the API show") }
+	}
 	v.Request = func(in *verb.Input) client.Request {
-		return request.Post(path(in)+"/"+strings.Fields(v.Use)[0], nil, nil)
+		if reason := in.Flag("reason"); reason != "" {
+			return request.Post(path(in)+"/"+word, nil, api.Reason{Reason: reason})
+		}
+		return request.Post(path(in)+"/"+word, nil, nil)
 	}
 	return &v
 }
@@ -38,6 +46,24 @@ func fresh(query url.Values) url.Values {
 
 func limitFlag(f *pflag.FlagSet) { f.Int("limit", 100, "maximum number of rows") }
 
+// tagVerb lists namespaces or tasks.
+func tagVerb(many string) *verb.Verb {
+	return &verb.Verb{
+		Use: many, Short: "List the " + many + " of the queues, with the sums over their queues",
+		Flags: func(f *pflag.FlagSet) {
+			limitFlag(f)
+			f.String("name", "", "only "+many+" whose names have this part")
+			f.String("sort", "name", "name, backlog, pending, oldest, failures, deadLetters, partitions, stored or queues")
+		},
+		Request: func(in *verb.Input) client.Request {
+			return request.Get("/api/v1/totals/"+many, fresh(in.Query("limit", "name", "sort")))
+		},
+		Rows: "tags",
+		Columns: "NAME:name QUEUES:queues " + messageColumns + ` DEAD:deadLetters OLDEST-SECONDS:oldestSeconds PUSHED-PER-SECOND:pushedPerSecond
+			DELIVERED-PER-SECOND:deliveredPerSecond FAILED-LAST-HOUR:failedLastHour`,
+	}
+}
+
 // queueVerbs are the commands of the noun queue.
 var queueVerbs = []*verb.Verb{
 	{
@@ -47,15 +73,17 @@ var queueVerbs = []*verb.Verb{
 			f.String("name", "", "only queues whose names have this part")
 			f.String("namespace", "", "only queues of this namespace")
 			f.String("task", "", "only queues of this task")
-			f.String("sort", "name", "name, backlog, pending, oldest, failures, deadLetters, partitions or stored")
+			f.String("sort", "name", "name, backlog, pending, oldest, failures, deadLetters, partitions, stored or failed (in the last hour)")
 		},
 		Request: func(in *verb.Input) client.Request {
 			return request.Get("/api/v1/queues", fresh(in.Query("limit", "name", "namespace", "task", "sort")))
 		},
 		Rows: "queues",
 		Columns: "QUEUE:name NAMESPACE:namespace:wide TASK:task:wide PARTITIONS:partitions GROUPS:groups:wide " + messageColumns +
-			" DEAD:deadLetters OLDEST-SECONDS:oldestSeconds PAUSED:paused AGE:createdAt:age",
+			" DEAD:deadLetters OLDEST-SECONDS:oldestSeconds FAILED-LAST-HOUR:failedLastHour:wide PAUSED:paused AGE:createdAt:age",
 	},
+	tagVerb("namespaces"),
+	tagVerb("tasks"),
 	{
 		Use: "get QUEUE", Short: "Show a queue and its options", Complete: []session.Completion{session.Queues},
 		Request: func(in *verb.Input) client.Request { return request.Get("/api/v1/status/queues/"+in.Arg(0), nil) },
@@ -95,6 +123,21 @@ var partitionVerbs = []*verb.Verb{
 		},
 		Rows:    "partitions",
 		Columns: "PARTITION:name " + messageColumns + " DEAD:messages.deadLetter PAUSED:paused OLDEST:oldestMessage:age NEWEST:newestMessage:age ID:id:wide",
+	},
+	{
+		Use: "search QUEUE NAME", Short: "Search the partitions of a queue by a part of their names", Complete: []session.Completion{session.Queues},
+		Long: `Search the partitions of a queue by a part of their names, in any case. A search in a large queue ends after about a tenth
+of a second. Continue with --cursor and the value of pagination.next, which --output json shows.`,
+		Flags: func(f *pflag.FlagSet) {
+			limitFlag(f)
+			f.String("cursor", "", "continue a search: pagination.next of the answer before")
+		},
+		Request: func(in *verb.Input) client.Request {
+			query := in.Query("limit", "cursor")
+			query.Set("name", in.Args[1])
+			return request.Get("/api/v1/resources/queues/"+in.Arg(0)+"/search", query)
+		},
+		Rows: "partitions", Columns: "PARTITION:name ID:id:wide",
 	},
 	{
 		Use: "get QUEUE PARTITION", Short: "Show the state of a group in a partition", Complete: []session.Completion{session.Queues},

@@ -71,7 +71,15 @@ var serverVerbs = []*verb.Verb{
 		},
 		Rows: "entries",
 		Columns: `AT:at SUBJECT:subject ACTION:action QUEUE:queue PARTITION:partition:wide GROUP:consumerGroup RESULT:result
-			COUNTS:counts PARAMETERS:parameters:wide REQUEST-ID:requestId:wide`,
+			COUNTS:counts UNDOABLE:undoable ID:id PARAMETERS:parameters:wide REQUEST-ID:requestId:wide`,
+	},
+	{
+		Use: "pauses", Short: "List what is paused, with the reasons",
+		Flags: func(f *pflag.FlagSet) { f.String("queue", "", "only pauses in this queue") },
+		Request: func(in *verb.Input) client.Request {
+			return request.Get("/api/v1/pauses", in.SpanQuery("queue"))
+		},
+		Rows: "pauses", Columns: "QUEUE:queue PARTITION:partition GROUP:consumerGroup REASON:reason",
 	},
 	{
 		Use: "whoami", Short: "Show the subject, the role and the grants of the token", Request: fixed("/api/v1/whoami"),

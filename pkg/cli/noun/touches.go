@@ -2,6 +2,7 @@ package noun
 
 import (
 	"bufio"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"net/url"
@@ -86,9 +87,11 @@ func saveDeadLetters(in *verb.Input) (err error) {
 	}
 	defer func() { err = errors.Join(err, file.Close()) }()
 	out := bufio.NewWriter(file)
-	err = exportDeadLetters(in.Session, deadLetterQuery(in, in.Args[0]), func(line []byte) error {
-		_, err := out.Write(append(line, '\n'))
-		return err
+	err = exportDeadLetters(in.Session, deadLetterQuery(in, in.Args[0]), func(page []json.RawMessage, _ bool) error {
+		return eachLetter(page, func(line []byte) error {
+			_, err := out.Write(append(line, '\n'))
+			return err
+		})
 	})
 	if err == nil {
 		err = errors.Join(out.Flush(), file.Sync())

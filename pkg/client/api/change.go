@@ -17,6 +17,15 @@ type ParkedMessage struct {
 	DeadLetter    bool   `json:"dlq"`
 }
 
+// DiscardedMessage is the answer to DELETE /api/v1/messages/{partitionId}/{transactionId}/dlq.
+type DiscardedMessage struct {
+	Success       bool   `json:"success"`
+	PartitionID   string `json:"partitionId"`
+	TransactionID string `json:"transactionId"`
+	Group         *Name  `json:"consumerGroup"` // null means every group.
+	Discarded     int64  `json:"discarded"`     // The number of groups whose dead letter is deleted.
+}
+
 // RetriedMessage is the answer when a dead letter is delivered again.
 type RetriedMessage struct {
 	Success       bool   `json:"success"`
@@ -36,8 +45,8 @@ type RetriedRows struct {
 // DiscardedRows is the answer when rejected rows of the inbox were deleted.
 type DiscardedRows struct {
 	Success   bool  `json:"success"`
-	Discarded int64 `json:"discarded"`
-	More      bool  `json:"more"` // The request stopped after 10 seconds. The same request continues.
+	Discarded int64 `json:"discarded"` // The number of groups whose dead letter is deleted.
+	More      bool  `json:"more"`      // The request stopped after 10 seconds. The same request continues.
 }
 
 // Switch is the body of a request that begins or ends maintenance.

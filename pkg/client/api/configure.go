@@ -91,6 +91,24 @@ type DeletedQueue struct {
 	Existed bool `json:"existed"`
 }
 
+// Reason is the optional body of a request that pauses.
+type Reason struct {
+	Reason string `json:"reason,omitzero"` // The reason for the pause, which pages and answers show.
+}
+
+// Pause is a paused queue, partition or group.
+type Pause struct {
+	Queue     Name    `json:"queue"`
+	Partition *string `json:"partition"`     // null unless only this partition is paused.
+	Group     *string `json:"consumerGroup"` // null unless only this group is paused.
+	Reason    *string `json:"reason"`        // null if the operator gave no reason.
+}
+
+// Pauses is the answer to GET /api/v1/pauses.
+type Pauses struct {
+	Pauses []Pause `json:"pauses"`
+}
+
 // Paused is the answer when a queue, a partition or a group was paused or resumed.
 type Paused struct {
 	Success   bool  `json:"success"`

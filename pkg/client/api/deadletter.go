@@ -38,10 +38,24 @@ type DeadLetterSummary struct {
 	Examined   int64                 `json:"examined"`
 	Matched    int64                 `json:"matched"` // The number of examined dead letters that match.
 	Next       *string               `json:"next"`    // The cursor that continues after the examined dead letters. null if all were examined.
+	Shapes     []DeadLetterShape     `json:"shapes"`
 	Errors     []DeadLetterError     `json:"errors"`
 	Partitions []DeadLetterPartition `json:"partitions"`
 	Messages   []DeadLetter          `json:"messages"`
 	Pagination Page                  `json:"pagination"`
+}
+
+// DeadLetterShape counts the dead letters whose errors have the same shape. Errors with the same shape differ only in numbers, ids
+// and quoted texts.
+type DeadLetterShape struct {
+	Queue         Name      `json:"queue"`
+	ConsumerGroup Name      `json:"consumerGroup"`
+	ErrorShape    string    `json:"errorShape"` // The error with a mark for each number (#), id, hexadecimal number and quoted text.
+	Example       string    `json:"example"`    // The first 200 characters of one of the errors.
+	Texts         int64     `json:"texts"`      // The number of different errors with this shape.
+	Count         int64     `json:"count"`
+	Oldest        time.Time `json:"oldest"` // When the first of these dead letters failed.
+	Newest        time.Time `json:"newest"` // When the last of these dead letters failed.
 }
 
 // DeadLetterError counts the dead letters with the same error.

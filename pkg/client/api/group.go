@@ -112,6 +112,22 @@ type ListedGroup struct {
 	QueueName   Name `json:"queueName"`
 	QueuePaused bool `json:"queuePaused"`
 	GroupFigures
+	Served *Served `json:"served,omitzero"` // Present with `served=true`.
+}
+
+// Served says what the instances do for a group.
+type Served struct {
+	DeliveredPerSecond float64 `json:"deliveredPerSecond"` // The rate in the last finished minute.
+	// The instances that have delivered a message since the begin of that minute, or hold waiting requests of the group. A token
+	// with grants sees no instances.
+	Instances []ServingInstance `json:"instances"`
+}
+
+// ServingInstance is an instance that serves a group.
+type ServingInstance struct {
+	Hostname string `json:"hostname"`
+	PID      int64  `json:"pid"`
+	Waiting  int64  `json:"waiting"` // The last written number of waiting requests.
 }
 
 // Places has the first page of three lists of places.
@@ -198,6 +214,21 @@ type PartitionHeat struct {
 	DeadLetters     int64      `json:"deadLetters"`     // Dead letters, at most 20.
 	MoreDeadLetters bool       `json:"moreDeadLetters"` // The partition has more than `deadLetters`.
 	LastPushAt      *time.Time `json:"lastPushAt"`
+}
+
+// PartitionSearch is the answer to GET /api/v1/resources/queues/{queue}/search.
+type PartitionSearch struct {
+	Partitions []FoundPartition `json:"partitions"`
+	// How many partitions were examined, on this page and the earlier ones. Names that begin with the part are examined first.
+	Searched   int64  `json:"searched"`
+	Of         *int64 `json:"of"`         // The partitions of the queue when the server last counted. null if it has not counted.
+	Pagination Page   `json:"pagination"` // A page with a next page can have few partitions or none.
+}
+
+// FoundPartition is a partition whose name has the part.
+type FoundPartition struct {
+	ID   ID   `json:"id"`
+	Name Name `json:"name"`
 }
 
 // PartitionHeats is the answer to GET /api/v1/resources/queues/{queue}/partitions.

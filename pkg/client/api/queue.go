@@ -55,6 +55,31 @@ type CountedQueue struct {
 	Failing       int64        `json:"failing"`       // Partitions whose first unfinished message has failed, once for each group.
 	OldestSeconds *int64       `json:"oldestSeconds"` // The age of the oldest message that a group has not finished. null if there is none.
 	Late          bool         `json:"late"`          // A group of the queue is late: see `late` of a group.
+	// Failed acknowledgments in the last hour. Present with `sort=failed`. Queues that are counted together have 0.
+	FailedLastHour *int64 `json:"failedLastHour,omitzero"`
+}
+
+// TagTotals is the answer to GET /api/v1/totals/namespaces and to GET /api/v1/totals/tasks.
+type TagTotals struct {
+	CountedAt  time.Time    `json:"countedAt"` // Everything that was committed before this instant is counted.
+	Tags       []CountedTag `json:"tags"`
+	Pagination Page         `json:"pagination"`
+}
+
+// CountedTag is a namespace or a task, with sums over its queues that the caller may see.
+type CountedTag struct {
+	Name               Name         `json:"name"`
+	Queues             int64        `json:"queues"`
+	Groups             int64        `json:"groups"`
+	Partitions         int64        `json:"partitions"`
+	Messages           ListedCounts `json:"messages"`           // Its `deadLetter` counts the messages that are dead letters of at least one group.
+	DeadLetters        int64        `json:"deadLetters"`        // The dead letters of all groups. A message can be a dead letter of several groups.
+	Late               bool         `json:"late"`               // A group of a queue is late: see `late` of a group.
+	Failing            int64        `json:"failing"`            // Partitions whose first unfinished message has failed, once for each group.
+	OldestSeconds      *int64       `json:"oldestSeconds"`      // The age of the oldest message that a group has not finished. null if there is none.
+	PushedPerSecond    float64      `json:"pushedPerSecond"`    // The rate in the last finished minute.
+	DeliveredPerSecond float64      `json:"deliveredPerSecond"` // The rate in the last finished minute.
+	FailedLastHour     int64        `json:"failedLastHour"`     // Failed acknowledgments in the last hour.
 }
 
 // Totals is the answer to GET /api/v1/totals: sums over all queues that the caller may see.

@@ -72,3 +72,29 @@ type Purged struct {
 	// What bounds a later request to the counted dead letters, as its `asOf`.
 	AsOf string `json:"asOf,omitzero"`
 }
+
+// RedriveJob is a redrive that the instances run until its end.
+type RedriveJob struct {
+	ID            ID         `json:"id"` // The id of the entry in the audit, too.
+	Queue         Name       `json:"queue"`
+	Group         string     `json:"consumerGroup"`
+	Partition     *string    `json:"partition"`
+	TransactionID *string    `json:"transactionId"`
+	Error         *string    `json:"error"`
+	From          *time.Time `json:"from"`
+	To            time.Time  `json:"to"`       // Later failures are not redriven. The default is the start of the job.
+	Rate          *int64     `json:"rate"`     // The maximum number of messages per second. null means no limit.
+	Matched       int64      `json:"matched"`  // The dead letters at the start. The job redrives at most this number.
+	Redriven      int64      `json:"redriven"` // Written in the transaction of each page.
+	State         string     `json:"state"`    // `running`, `done`, `stopped` or `failed`.
+	Failure       *string    `json:"failure"`
+	Subject       *string    `json:"subject"`  // The subject of the token that started the job.
+	Instance      *string    `json:"instance"` // The instance that runs or ran the job.
+	CreatedAt     time.Time  `json:"createdAt"`
+	EndedAt       *time.Time `json:"endedAt"`
+}
+
+// RedriveJobs is the answer to GET /api/v1/dlq/jobs.
+type RedriveJobs struct {
+	Jobs []RedriveJob `json:"jobs"`
+}

@@ -100,7 +100,8 @@ type Set struct {
 
 // Parse reads the templates of pages.
 func Parse(pages []*Page) (*Set, error) {
-	layout, err := template.New("layout.html").Funcs(functions).ParseFS(templateFiles, "templates/layout.html", "templates/parts.html", "templates/backlog.html")
+	layout, err := template.New("layout.html").Funcs(functions).ParseFS(templateFiles, "templates/layout.html", "templates/parts.html",
+		"templates/backlog.html", "templates/resend.html")
 	if err != nil {
 		return nil, err
 	}

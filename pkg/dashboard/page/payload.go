@@ -3,9 +3,11 @@ package page
 import (
 	"bytes"
 	"encoding/json"
+	"fmt"
 	"html"
 	"html/template"
 	"strings"
+	"unicode"
 	"unicode/utf8"
 )
 
@@ -32,6 +34,19 @@ type Payload struct {
 
 // Whole reports whether Raw is the whole payload.
 func (v *Payload) Whole() bool { return int64(len(v.Raw)) == v.Size }
+
+// Editable returns Raw for a form. A character that changes the direction of text is shown as its escape, which is the same JSON.
+func (v *Payload) Editable() string {
+	var b strings.Builder
+	for _, r := range v.Raw {
+		if unicode.Is(unicode.Bidi_Control, r) {
+			fmt.Fprintf(&b, `\u%04x`, r)
+			continue
+		}
+		b.WriteRune(r)
+	}
+	return b.String()
+}
 
 // ViewPayload returns the views of a payload. It keeps the text of numbers, so that large numbers are exact.
 // Tree has about room bytes at most.

@@ -12,19 +12,20 @@ import (
 
 const (
 	// deadPage is how many dead letters one page lists.
-	deadPage = "50"
+	deadPage     = "50"
+	deadExamined = "10000" // how many dead letters one page counts
 	// maxCounts is the maximum number of errors on one page, and also the maximum number of partitions.
 	maxCounts = 20
 )
 
 // deadFilter has the filters of the page. From and To bound the instant of the failure. Both are included.
 type deadFilter struct {
-	Queue, Group, Partition, Error, From, To string
+	Queue, Group, Partition, Error, Shape, From, To string
 }
 
 // link returns the URL of a page with the filters.
 func (f deadFilter) link(path string, more ...string) template.URL {
-	return page.Link(path, append([]string{"q", f.Queue, "g", f.Group, "p", f.Partition, "e", f.Error, "from", f.From, "to", f.To}, more...)...)
+	return page.Link(path, append([]string{"q", f.Queue, "g", f.Group, "p", f.Partition, "e", f.Error, "s", f.Shape, "from", f.From, "to", f.To}, more...)...)
 }
 
 type deadData struct {
@@ -34,7 +35,9 @@ type deadData struct {
 	Wrong string
 	// Next is the next page of the list. Further is the page that examines older dead letters. Back is the first page.
 	Next, Further, Back template.URL
-	Export, CountLink   template.URL
+	Export, ExportCSV   template.URL
+	CountLink           template.URL
+	Rows                []*page.DeadRow // of Messages; nil: the message is deleted
 	// AsOf bounds the actions to an earlier count. It is empty before a count.
 	AsOf string
 }
@@ -59,6 +62,11 @@ func (d *deadData) ByError(c *api.DeadLetterError) template.URL {
 	f := d.deadFilter
 	f.Queue, f.Group, f.Error = c.Queue, c.ConsumerGroup, c.ErrorMessage
 	return f.link("dead")
+}
+
+// ByShape returns this page with the queue, group and shape of a count as filters. It drops the filter by error.
+func (d *deadData) ByShape(c *api.DeadLetterShape) template.URL {
+	return deadFilter{Queue: c.Queue, Group: c.ConsumerGroup, Partition: d.Partition, Shape: c.ErrorShape, From: d.From, To: d.To}.link("dead")
 }
 
 // ByPartition returns this page with the queue, group and partition of a count as filters.
@@ -96,7 +104,7 @@ func (d *deadData) readTime(text string) string {
 func deadLetters(r *page.Request) (*page.Content, error) {
 	q := r.Query
 	d := &deadData{
-		DeadLetterSummary: &api.DeadLetterSummary{}, deadFilter: deadFilter{Queue: q.Get("q"), Group: q.Get("g"), Partition: q.Get("p"), Error: q.Get("e")},
+		DeadLetterSummary: &api.DeadLetterSummary{}, deadFilter: deadFilter{Queue: q.Get("q"), Group: q.Get("g"), Partition: q.Get("p"), Error: q.Get("e"), Shape: q.Get("s")},
 	}
 	d.From, d.To = d.readTime(q.Get("from")), d.readTime(q.Get("to"))
 	if d.Wrong == "" && d.From != "" && d.To != "" && instant(d.To).Before(instant(d.From)) {
@@ -105,8 +113,8 @@ func deadLetters(r *page.Request) (*page.Content, error) {
 	if d.Wrong != "" {
 		return &page.Content{Title: "Dead letters", Data: d}, nil
 	}
-	filters := []string{"queue", d.Queue, "consumerGroup", d.Group, "partition", d.Partition, "error", d.Error, "from", d.From, "to", d.To}
-	summary := string(page.Link("/api/v1/dlq/summary", append(filters, "limit", deadPage, "cursor", q.Get("after"))...))
+	filters := []string{"queue", d.Queue, "consumerGroup", d.Group, "partition", d.Partition, "error", d.Error, "errorShape", d.Shape, "from", d.From, "to", d.To}
+	summary := string(page.Link("/api/v1/dlq/summary", append(filters, "limit", deadPage, "examine", deadExamined, "cursor", q.Get("after"))...))
 	found, err := source.Read[api.DeadLetterSummary](r.Ctx, r.Client, r.Caller, summary)
 	if err != nil {
 		return nil, err
@@ -114,8 +122,10 @@ func deadLetters(r *page.Request) (*page.Content, error) {
 	shown := *found
 	shown.Messages = slices.Clone(found.Messages)
 	for i := range shown.Messages {
+		d.Rows = append(d.Rows, page.LetterRow(r, &shown.Messages[i]))
 		shown.Messages[i].ErrorMessage = page.ClipText(shown.Messages[i].ErrorMessage)
 	}
+	shown.Shapes = found.Shapes[:min(len(found.Shapes), maxCounts)]
 	shown.Errors, shown.Partitions = found.Errors[:min(len(found.Errors), maxCounts)], found.Partitions[:min(len(found.Partitions), maxCounts)]
 	d.DeadLetterSummary = &shown
 	if next := found.Pagination.Next; next != nil {
@@ -127,33 +137,29 @@ func deadLetters(r *page.Request) (*page.Content, error) {
 	if q.Has("after") {
 		d.Back = d.link("dead")
 	}
-	d.Export, d.CountLink, d.AsOf = d.link("export"), d.link("count"), q.Get("as-of")
+	d.Export, d.ExportCSV = d.link("export"), d.link("export", "format", "csv")
+	d.CountLink, d.AsOf = d.link("count"), q.Get("as-of")
 	return &page.Content{Title: "Dead letters", Data: d, Commands: deadCommands(r, d, filters)}, nil
 }
 
 // deadCommands returns the commands of the page of dead letters.
 func deadCommands(r *page.Request, d *deadData, filters []string) []page.Command {
-	failed := []string{"--from", d.From, "--to", d.To}
+	failed := []string{"--error", d.Error, "--error-shape", d.Shape, "--from", d.From, "--to", d.To}
 	list := page.Flags([]string{"dlq", "list"}, append([]string{"--queue", d.Queue, "--group", d.Group, "--partition", d.Partition}, failed...)...)
-	if d.Error != "" {
-		list = nil // the command has no flag for an error
-	}
+	errorsOf := page.Flags([]string{"dlq", "errors"}, append([]string{"--queue", d.Queue, "--group", d.Group, "--partition", d.Partition}, failed...)...)
 	commands := []page.Command{
 		r.Get("List the dead letters", string(page.Link("/api/v1/dlq", filters...)), list...),
-		r.Get("Count them by error and by partition", string(page.Link("/api/v1/dlq/summary", filters...))),
+		r.Get("Count them by error and by partition", string(page.Link("/api/v1/dlq/summary", filters...)), errorsOf...),
 	}
 	if d.Queue == "" || d.Group == "" {
 		return commands
 	}
 	body := `{"queue": ` + page.Quoted(d.Queue) + `, "consumerGroup": ` + page.Quoted(d.Group)
 	redrive := page.Flags(append([]string{"dlq", "redrive", d.Queue}, page.CLIGroup(d.Group)...), append([]string{"--partition", d.Partition}, failed...)...)
-	if d.Error != "" {
-		redrive = nil // the command has no flag for an error
-	}
-	if d.Partition+d.Error+d.From+d.To == "" {
+	if d.Partition+d.Error+d.Shape+d.From+d.To == "" {
 		body, redrive = body+`, "all": true`, append(redrive, "--all")
 	}
-	for _, f := range [][2]string{{"partition", d.Partition}, {"error", d.Error}, {"from", d.From}, {"to", d.To}} {
+	for _, f := range [][2]string{{"partition", d.Partition}, {"error", d.Error}, {"errorShape", d.Shape}, {"from", d.From}, {"to", d.To}} {
 		if f[1] != "" {
 			body += `, "` + f[0] + `": ` + page.Quoted(f[1])
 		}

@@ -11,15 +11,12 @@ import (
 	"github.com/belfry-mq/belfry/pkg/dashboard/source"
 )
 
-const (
-	// The page of a message shows the state for at most maxReaders groups.
-	maxReaders = 20
-	// maxSteps is how many traces the timeline of a message shows.
-	maxSteps = 200
-)
+// The page of a message shows the state for at most maxReaders groups, and maxSteps traces in its timeline.
+const maxReaders, maxSteps = 20, 200
 
 type messageData struct {
 	*api.StoredMessage
+	Failed *api.MessageAttempts
 	// Self is the path of the page.
 	Self    string
 	Viewer  page.Payload
@@ -62,6 +59,9 @@ func message(r *page.Request) (*page.Content, error) {
 		return nil, err
 	}
 	d := &messageData{StoredMessage: found, Self: string(page.Link("message", "partition", partition, "t", transaction)), Viewer: page.ViewPayload(found.Payload, page.MaxTree)}
+	if d.Failed, err = source.Read[api.MessageAttempts](r.Ctx, r.Client, r.Caller, path+"/attempts"); err != nil {
+		return nil, err
+	}
 	dead, err := source.Read[api.DeadLetters](r.Ctx, r.Client, r.Caller,
 		string(page.Link("/api/v1/dlq", "queue", found.Queue, "partition", found.Partition, "transactionId", transaction, "limit", "100")))
 	if err != nil {

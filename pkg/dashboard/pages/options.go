@@ -8,6 +8,7 @@ import (
 	"strconv"
 
 	"github.com/belfry-mq/belfry/pkg/client/api"
+	"github.com/belfry-mq/belfry/pkg/dashboard/changes"
 	"github.com/belfry-mq/belfry/pkg/dashboard/page"
 	"github.com/belfry-mq/belfry/pkg/dashboard/source"
 )
@@ -84,6 +85,8 @@ type optionsData struct {
 	Preview bool
 	Changes []Change
 	Sent    string
+	// Refused has the reasons why the server would refuse the changes, by the name of the setting.
+	Refused map[string]string
 }
 
 // options shows the form of a queue's options. With preview=1 it shows the changes that the values of the query make.
@@ -119,6 +122,7 @@ func options(r *page.Request) (*page.Content, error) {
 	if err != nil {
 		return nil, err
 	}
+	data.Refused = changes.Refused(r, body)
 	request, err := json.Marshal(body)
 	if err != nil {
 		return nil, fmt.Errorf("encoding options: %w", err)
@@ -129,9 +133,9 @@ func options(r *page.Request) (*page.Content, error) {
 
 // configureWords returns the words of the belfry command for changes. It returns nil if a change resets an option to its
 // default, because the command cannot do that.
-func configureWords(name string, changes []Change) []string {
+func configureWords(name string, edits []Change) []string {
 	words := []string{"queue", "configure", name}
-	for _, c := range changes {
+	for _, c := range edits {
 		switch {
 		case c.To == "":
 			return nil
@@ -180,7 +184,7 @@ func (o option) shown() string {
 
 // Configuration returns the body of POST /api/v1/configure that makes the changes to a queue. queue is nil if the queue
 // does not exist yet. An error means that a value to change is no longer the value of the preview.
-func Configuration(name string, queue *api.QueueStatus, changes []Change) (map[string]any, error) {
+func Configuration(name string, queue *api.QueueStatus, edits []Change) (map[string]any, error) {
 	namespace, task, kept := "", "", map[string]any{}
 	if queue != nil {
 		namespace, task, kept = queue.Queue.Namespace, queue.Queue.Task, valuesOf(&queue.Queue.Options)
@@ -189,7 +193,7 @@ func Configuration(name string, queue *api.QueueStatus, changes []Change) (map[s
 	for _, o := range optionsOf(kept) {
 		now[o.Name] = o
 	}
-	for _, c := range changes {
+	for _, c := range edits {
 		o, isKnown := now[c.Name]
 		if !isKnown || o.shown() != c.From {
 			return nil, fmt.Errorf("%s was changed to %q meanwhile: check the changes again", c.Name, o.shown())

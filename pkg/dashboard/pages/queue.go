@@ -5,6 +5,7 @@ import (
 	"slices"
 
 	"github.com/belfry-mq/belfry/pkg/client/api"
+	"github.com/belfry-mq/belfry/pkg/dashboard/changes"
 	"github.com/belfry-mq/belfry/pkg/dashboard/chart"
 	"github.com/belfry-mq/belfry/pkg/dashboard/page"
 	"github.com/belfry-mq/belfry/pkg/dashboard/source"
@@ -31,6 +32,7 @@ type queueData struct {
 	Acked                   page.Acked
 	Zoom                    zoom
 	Options                 []option
+	Pauses                  changes.Pauses
 }
 
 // reason is the explanation of a partition for a group.
@@ -47,6 +49,10 @@ func queue(r *page.Request) (*page.Content, error) {
 		return nil, err
 	}
 	data := &queueData{QueueStatus: status, Name: name, Options: optionsOf(valuesOf(&status.Queue.Options))}
+	paused := status.Queue.Paused || r.Query.Get("p") != ""
+	if data.Pauses, err = changes.PausesOf(r, name, paused); err != nil {
+		return nil, err
+	}
 	groups := string(page.Link(path+"/groups", "limit", groupsPage, "cursor", r.Query.Get("groups")))
 	if data.Groups, err = source.Read[api.QueueGroups](r.Ctx, r.Client, r.Caller, groups); err != nil {
 		return nil, err

@@ -45,13 +45,13 @@ func readZoom(r *page.Request, path string) zoom {
 			query.Query[name] = values
 		}
 	}
-	z.Base = with(&query, path, "from", "")
+	z.Base = page.With(&query, path, "from", "")
 	at := func(from, to time.Time) template.URL {
 		if to.After(now) {
 			from, to = from.Add(now.Sub(to)), now
 		}
 		query.Query.Set("to", to.Format(time.RFC3339))
-		return with(&query, path, "from", from.Format(time.RFC3339))
+		return page.With(&query, path, "from", from.Format(time.RFC3339))
 	}
 	length := z.To.Sub(z.From)
 	quarter := (length / 4).Truncate(time.Minute)

@@ -84,6 +84,11 @@ func (c *Client) Do(caller *Caller, method, path string, body, out any) error {
 	return c.send(caller.Request.Context(), caller, call{method, path, body}, out)
 }
 
+// Try sends a POST that changes nothing, such as a dry run. Errors: *Error, and the error of ctx.
+func (c *Client) Try(ctx context.Context, caller *Caller, path string, body any) error {
+	return c.send(ctx, caller, call{http.MethodPost, path, body}, nil)
+}
+
 // Stream sends a request that makes a change, and streams the answer to w. It returns when the answer ends, or when the
 // caller disconnects. An error means that it has written nothing to w.
 func (c *Client) Stream(caller *Caller, w http.ResponseWriter, path string, body any) error {

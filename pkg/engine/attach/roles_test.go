@@ -91,7 +91,7 @@ func doesOnlyItsOwnWork(t *testing.T, p *fixture) {
 				"produce with a function": `SELECT belfry.push('q', '1', 'p')`,
 				"produce many":            `SELECT belfry.push_many('q', ARRAY['1', '2']::json[])`,
 				"consume":                 `SELECT belfry.ack(lease) FROM belfry.pop('q', '` + role + `')`,
-				"pause":                   `SELECT belfry.change_pause('q', NULL, NULL, false)`,
+				"pause":                   `SELECT belfry.change_pause('q', NULL, NULL, false, NULL)`,
 				"read":                    `SELECT 1 FROM belfry.message, belfry.cursor, belfry.queue, belfry.inbox`,
 			} {
 				if verb, _, _ := strings.Cut(what, " "); strings.Contains(allowed, verb) {

@@ -10,6 +10,7 @@ import (
 	"github.com/jackc/pgx/v5"
 	"go.uber.org/zap"
 
+	"github.com/belfry-mq/belfry/pkg/access/audit"
 	"github.com/belfry-mq/belfry/pkg/engine/seal"
 	"github.com/belfry-mq/belfry/pkg/postgres"
 	"github.com/belfry-mq/belfry/pkg/process/events"
@@ -39,12 +40,14 @@ type Catalog struct {
 	// failed to recompute ready_at. The next Configure of the queue recomputes ready_at, even if it
 	// changes no option.
 	recomputePending sync.Map
+	// maxUndoable is audit.MaxUndoable, except in tests.
+	maxUndoable int64
 }
 
 // New returns a Catalog on pool that publishes its changes on bus. sealer says whether this server can
 // encrypt; it may be nil.
 func New(pool *postgres.Pool, sealer *seal.Sealer, bus *events.Bus, log *zap.Logger) *Catalog {
-	return &Catalog{pool: pool, sealer: sealer, log: log, events: bus, purgeRequested: events.NewSignal()}
+	return &Catalog{pool: pool, sealer: sealer, log: log, events: bus, purgeRequested: events.NewSignal(), maxUndoable: audit.MaxUndoable}
 }
 
 // pages yields the partition ids of a queue in ascending order, page by page.

@@ -43,6 +43,15 @@ func (set *Settings) columns() []any {
 	}
 }
 
+// settingNames are the names of columns in the API.
+var settingNames = []string{
+	"namespace", "task",
+	"leaseTime", "retryLimit", "delayedProcessing", "windowBuffer", "encryptionEnabled", "retentionEnabled",
+	"retentionSeconds", "completedRetentionSeconds", "maxWaitTimeSeconds", "maxSize", "priority",
+	"retryDelay", "ttl", "deadLetterQueue", "dlqAfterMaxRetries",
+	"retryBackoff", "retryDelayMax", "expireAfterSeconds", "deadLetterExpired", "maxDeliveries",
+}
+
 // Configured names the queue that Configure created or found.
 type Configured struct {
 	// QueueID and PartitionID (of the partition "Default") are wire ids.
@@ -76,6 +85,17 @@ func (c *Catalog) Configure(ctx context.Context, set Settings) (Configured, erro
 // has no PartitionID. Change waits for transactions that hold a cursor of the queue. Errors: CodeNotFound;
 // CodeUnavailable, which has the same consequence as for Configure.
 func (c *Catalog) Change(ctx context.Context, queueName string, change func(set *Settings)) (Settings, Configured, error) {
+	return c.change(ctx, queueName, func(set *Settings) error {
+		change(set)
+		return nil
+	}, func(context.Context, pgx.Tx, *storedQueue) error { return nil })
+}
+
+// change is Change. If edit or after returns an error, nothing changes. It calls after at the end of the transaction. An error
+// of change with CodeConflict is the error of edit or after.
+func (c *Catalog) change(
+	ctx context.Context, queueName string, edit func(set *Settings) error, after func(context.Context, pgx.Tx, *storedQueue) error,
+) (Settings, Configured, error) {
 	set, stored := Settings{Queue: queueName}, storedQueue{}
 	bounded, cancel := c.pool.Bounded(ctx)
 	err := pgx.BeginFunc(bounded, c.pool, func(tx pgx.Tx) error {
@@ -86,11 +106,17 @@ func (c *Catalog) Change(ctx context.Context, queueName string, change func(set 
 		if err != nil {
 			return err
 		}
-		change(&set)
-		return write(bounded, tx, &set, &stored)
+		before := set
+		if err := edit(&set); err != nil {
+			return err
+		}
+		if err := write(bounded, tx, &before, &set, &stored); err != nil {
+			return err
+		}
+		return after(bounded, tx, &stored)
 	})
 	cancel()
-	if queue.CodeOf(err) == queue.CodeNotFound {
+	if code := queue.CodeOf(err); code == queue.CodeNotFound || code == queue.CodeConflict {
 		return set, stored.Configured, err
 	}
 	if err == nil {
@@ -172,18 +198,29 @@ func (c *Catalog) store(ctx context.Context, set *Settings) (out storedQueue, er
 	if err != nil {
 		return out, err
 	}
-	err = pgx.BeginFunc(ctx, c.pool, func(tx pgx.Tx) error { return write(ctx, tx, set, &out) })
+	err = pgx.BeginFunc(ctx, c.pool, func(tx pgx.Tx) error {
+		before := *set
+		if audit.From(ctx) != nil && !out.queueCreated {
+			if err := tx.QueryRow(ctx, sqlQueueSettings, set.Queue).Scan(before.columns()...); err != nil {
+				return err
+			}
+		}
+		return write(ctx, tx, &before, set, &out)
+	})
 	return out, err
 }
 
-// write writes all settings of a queue, and the audit row.
-func write(ctx context.Context, tx pgx.Tx, set *Settings, out *storedQueue) error {
+// write writes all settings of a queue, and the audit row with the settings before.
+func write(ctx context.Context, tx pgx.Tx, before, set *Settings, out *storedQueue) error {
 	err := tx.QueryRow(ctx, sqlQueueConfigure, append([]any{set.Queue}, set.columns()...)...).
 		Scan(&out.id, &out.QueueID, &out.retagged, &out.recompute)
 	if err != nil {
 		return err
 	}
-	return audit.Write(ctx, tx, audit.Counts{"queues": 1})
+	if err := audit.Write(ctx, tx, audit.Counts{"queues": 1}); err != nil {
+		return err
+	}
+	return recordSettings(ctx, tx, out.id, before, set)
 }
 
 var (

@@ -36,6 +36,8 @@ var (
 		{"purging messages", sql.Query("engine/catalog/messages_purge")},
 		{"purging dead letters", sql.Query("engine/catalog/dead_letters_purge")},
 		{"purging redrives", sql.Query("engine/catalog/redrives_purge")},
+		{"purging failed attempts", sql.Query("engine/catalog/attempts_purge")},
+		{"purging marks of resends", sql.Query("engine/catalog/resent_purge")},
 		{"purging traces", sql.Query("engine/catalog/traces_purge")},
 		{"purging the state of streams", sql.Query("engine/catalog/state_purge")},
 	}
@@ -45,6 +47,7 @@ var (
 	}
 	purgeGroupRows = []statement{
 		{"purging redrives of a group", sql.Query("engine/catalog/group_redrives_purge")},
+		{"purging failed attempts of a group", sql.Query("engine/catalog/group_attempts_purge")},
 		{"purging dead letters of a group", sql.Query("engine/catalog/group_dead_letters_purge")},
 	}
 )

@@ -53,7 +53,11 @@ type PartitionSeek struct {
 
 // seekTarget holds the database ids that a seek works on, and the epoch in which they are valid. An
 // id is 0 if the name does not exist. moved counts the cursors that earlier pages moved.
-type seekTarget struct{ queue, group, partition, epoch, moved int64 }
+type seekTarget struct {
+	queue, group, partition, epoch, moved int64
+	// undoes is the audit id of the seek that this seek undoes, or zero.
+	undoes queue.ID
+}
 
 // Seek moves the cursors of a group in every partition of a queue. It returns the number of moved
 // cursors, which is 0 for an unknown queue or group. Each page of cursors takes effect at once. The
@@ -79,11 +83,11 @@ func (c *Catalog) seekPages(ctx context.Context, target seekTarget, to Position)
 			return moved, err
 		}
 		target.moved = moved
-		seqs, err := c.seek(ctx, ids, target, to)
+		moves, err := c.seek(ctx, ids, target, to.arg(), nil)
 		if err != nil {
 			return moved, err
 		}
-		moved += int64(len(seqs))
+		moved += int64(len(moves))
 		if published == 0 && moved > 0 {
 			c.publishSeek()
 			published = moved
@@ -113,16 +117,16 @@ func (c *Catalog) SeekPartition(ctx context.Context, queueName, group, partition
 }
 
 func (c *Catalog) seekPartition(ctx context.Context, target seekTarget, to Position) (PartitionSeek, error) {
-	seqs, err := c.seek(ctx, []int64{target.partition}, target, to)
-	if err == nil && len(seqs) == 0 {
+	moves, err := c.seek(ctx, []int64{target.partition}, target, to.arg(), nil)
+	if err == nil && len(moves) == 0 {
 		err = c.pool.CheckEpoch(ctx, target.epoch)
 	}
-	if err != nil || len(seqs) == 0 {
+	if err != nil || len(moves) == 0 {
 		return PartitionSeek{}, err
 	}
 	c.publishSeek()
 	out := PartitionSeek{Moved: true}
-	err = c.pool.ScanRow(ctx, []any{(*zeronull.Timestamptz)(&out.Place)}, sqlPlaceAt, target.partition, seqs[0])
+	err = c.pool.ScanRow(ctx, []any{(*zeronull.Timestamptz)(&out.Place)}, sqlPlaceAt, target.partition, moves[0].after)
 	if postgres.IsNoRows(err) {
 		err = nil
 	}
@@ -133,22 +137,39 @@ func (c *Catalog) publishSeek() {
 	c.events.Resync("a consumer group was moved", events.Here)
 }
 
-// seek moves the cursors of a group in some partitions and returns the new seq of each cursor.
-func (c *Catalog) seek(ctx context.Context, partitions []int64, target seekTarget, to Position) (seqs []int64, err error) {
+// move is a cursor that a seek moved.
+type move struct{ partition, before, after int64 }
+
+// seek moves the cursors of a group in some partitions to an instant, and keeps their old positions. If undone is not nil,
+// seek undoes the moves of undone instead.
+func (c *Catalog) seek(ctx context.Context, partitions []int64, target seekTarget, to pgtype.Timestamptz, undone *places) (moves []move, err error) {
 	err = c.pool.InTransaction(ctx, func(ctx context.Context, tx pgx.Tx) error {
-		rows, _ := tx.Query(ctx, sqlGroupSeek, partitions, target.group, to.arg(), target.epoch) // CollectRows returns the error
-		if seqs, err = pgx.CollectRows(rows, pgx.RowTo[int64]); err != nil {
+		var before, after []int64
+		if undone != nil {
+			before, after = undone.before, undone.after
+		}
+		rows, _ := tx.Query(ctx, sqlGroupSeek, partitions, target.group, to, target.epoch, before, after) // CollectRows returns the error
+		if moves, err = pgx.CollectRows(rows, func(row pgx.CollectableRow) (m move, err error) {
+			err = row.Scan(&m.partition, &m.before, &m.after)
+			return m, err
+		}); err != nil {
 			return err
 		}
-		return audit.Write(ctx, tx, audit.Counts{"cursors": target.moved + int64(len(seqs))})
+		if err := audit.Write(ctx, tx, audit.Counts{"cursors": target.moved + int64(len(moves))}); err != nil {
+			return err
+		}
+		return c.recordPlaces(ctx, tx, &target, moves)
 	})
+	if queue.CodeOf(err) == queue.CodeConflict {
+		return nil, err
+	}
 	if err != nil {
 		return nil, fmt.Errorf("moving cursors: %w", err)
 	}
-	if len(seqs) > 0 {
+	if len(moves) > 0 {
 		err = c.wake(ctx, partitions)
 	}
-	return seqs, err
+	return moves, err
 }
 
 func (c *Catalog) seekTarget(ctx context.Context, queueName, group string, partition *string) (t seekTarget, err error) {

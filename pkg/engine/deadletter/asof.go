@@ -75,7 +75,7 @@ func snapshotText(text string) bool {
 
 // selection identifies what the filter selects. Allowed does not count, because it belongs to the caller.
 func (f *Filter) selection() string {
-	text, _ := json.Marshal([]any{f.Queue, f.Group, f.Partition, f.TransactionID, f.Error, f.From.UTC(), f.To.UTC()}) // texts and instants
+	text, _ := json.Marshal([]any{f.Queue, f.Group, f.Partition, f.TransactionID, f.Error, f.Shape, f.From.UTC(), f.To.UTC()}) // texts and instants
 	sum := sha256.Sum256(text)
 	return base64.RawURLEncoding.EncodeToString(sum[:9])
 }

@@ -56,6 +56,8 @@ type Filter struct {
 	Queue, Group, Partition, TransactionID *string
 	// Error is the first MaxError characters of the error.
 	Error *string
+	// Shape is the shape of the error (belfry.error_shape).
+	Shape *string
 	// From and To bound the instant of failure, both inclusive.
 	From, To time.Time
 	// AsOf selects the dead letters of an earlier count, for Redrive, RedriveAll, Move, Purge and PurgeTo. If it is zero, they
@@ -68,10 +70,12 @@ type Filter struct {
 // args returns the parameters of a statement. It changes the error like the server did before it
 // stored the error.
 func (f *Filter) args(ctx context.Context, pool *postgres.Pool) []any {
-	failure := f.Error
-	if failure != nil {
-		stored := pool.Storable(ctx, *failure)
-		failure = &stored
+	failure := []*string{f.Error, f.Shape}
+	for i, text := range failure {
+		if text != nil {
+			stored := pool.Storable(ctx, *text)
+			failure[i] = &stored
+		}
 	}
 	return []any{f.Queue, f.Group, f.Partition, zeronull.Timestamptz(f.From), zeronull.Timestamptz(f.To), f.TransactionID, failure}
 }

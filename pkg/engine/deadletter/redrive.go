@@ -84,6 +84,19 @@ func (l *Letters) RedriveAll(ctx context.Context, f Filter, rate int64, report f
 	return result, postgres.Wrapf(err, "redriving dead letters")
 }
 
+// RedriveRecorded is RedriveAll that calls record in the transaction of each page with the number of its redriven messages. If
+// record returns an error, the page is rolled back, and RedriveRecorded returns the error.
+func (l *Letters) RedriveRecorded(ctx context.Context, f Filter, rate int64, record func(ctx context.Context, tx pgx.Tx, n int64) error) error {
+	take := func(ctx context.Context, tx pgx.Tx, b batch) (n int64, ready []queue.Ready, err error) {
+		if n, ready, err = redrive(ctx, tx, b); err == nil {
+			err = record(ctx, tx, n)
+		}
+		return n, ready, err
+	}
+	_, err := l.takePages(ctx, f, run{rate: rate, budget: math.MaxInt64, take: take})
+	return postgres.Wrapf(err, "redriving dead letters")
+}
+
 // run holds the parameters of takePages.
 type run struct {
 	// rate bounds the dead letters per second; 0 means no bound.
@@ -221,36 +234,6 @@ func redrive(ctx context.Context, tx pgx.Tx, b batch) (n int64, ready []queue.Re
 		return nil
 	})
 	return n, ready, err
-}
-
-// Retry redrives the dead letters of one message for one group, or for every group if group is nil.
-// It returns the number of redriven dead letters. Errors: CodeNotFound if the message does not
-// exist or none of its dead letters can be redriven; CodeUnavailable.
-func (l *Letters) Retry(ctx context.Context, partition queue.ID, transactionID string, group *string) (n int64, err error) {
-	ctx, cancel := l.pool.Bounded(ctx)
-	defer cancel()
-	m, err := l.find(ctx, partition, transactionID)
-	if err != nil {
-		return 0, err
-	}
-	audit.Locate(ctx, m.Queue, m.Partition)
-	var found batch
-	var id int64
-	rows, _ := l.pool.Query(ctx, sqlOfMessage, [16]byte(partition), transactionID, group)
-	_, err = pgx.ForEachRow(rows, []any{&id, &found.epoch}, func() error { // also returns the error of Query
-		found.ids = append(found.ids, id)
-		return nil
-	})
-	if err == nil && len(found.ids) > 0 {
-		n, err = l.take(ctx, found, redrive)
-		if err == nil && n == 0 {
-			err = l.pool.CheckEpoch(ctx, found.epoch)
-		}
-	}
-	if err == nil && n == 0 {
-		return 0, &queue.Error{Code: queue.CodeNotFound, Message: "the message is not in the dead letter queue of " + groupText(group)}
-	}
-	return n, postgres.Wrapf(err, "redriving message %q of partition %s", transactionID, partition)
 }
 
 func groupText(group *string) string {

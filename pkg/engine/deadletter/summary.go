@@ -13,7 +13,7 @@ import (
 )
 
 // MaxExamined is the maximum number of dead letters that one summary examines.
-const MaxExamined = 10_000
+const MaxExamined = 50_000
 
 var (
 	sqlSummary = sql.Query("engine/deadletter/summary")
@@ -24,7 +24,7 @@ var (
 type SummaryBounds struct {
 	// Examine is the number of dead letters to examine, from 1 to MaxExamined.
 	Examine int64
-	// Groups is the maximum length of Summary.Errors, and of Summary.Partitions. The entries with the
+	// Groups is the maximum length of Summary.Errors, of Summary.Shapes and of Summary.Partitions. The entries with the
 	// most dead letters are returned.
 	Groups int64
 	// Letters is the maximum length of Summary.Letters.
@@ -36,6 +36,9 @@ type Count struct {
 	Queue, Group string
 	// Error is the first MaxError characters of the error. It is empty in a count of a partition.
 	Error string
+	// Shape is the shape of the error. In a count of a shape, Texts is the number of different errors, and Error is one of these.
+	Shape string
+	Texts int64
 	// Partition and PartitionID are empty in a count of an error.
 	Partition   string
 	PartitionID queue.ID
@@ -51,16 +54,16 @@ type Summary struct {
 	Examined, Matched int64
 	// Next is the key after which the next summary begins. It is zero if all dead letters were
 	// examined. Otherwise more dead letters than Matched may match.
-	Next               ListKey
-	Errors, Partitions []Count
+	Next                       ListKey
+	Errors, Shapes, Partitions []Count
 	// Letters are the newest matching dead letters. LettersNext is the key after which List
 	// continues, zero at the end.
 	Letters     []Letter
 	LettersNext ListKey
 }
 
-// Summary examines the newest dead letters after a key, and counts the matching dead letters by error and
-// by partition. With Filter.Queue, it examines them in the order of their failures. Otherwise it uses the
+// Summary examines the newest dead letters after a key, and counts the matching dead letters by error, by
+// shape of the error and by partition. With Filter.Queue, it examines them in the order of their failures. Otherwise it uses the
 // order of their ids, which is nearly the same. Errors: CodeUnavailable.
 func (l *Letters) Summary(ctx context.Context, f Filter, after ListKey, bounds SummaryBounds) (s Summary, err error) {
 	ctx, cancel := l.pool.Bounded(ctx)
@@ -73,7 +76,7 @@ func (l *Letters) Summary(ctx context.Context, f Filter, after ListKey, bounds S
 	var newest []int64
 	var c Count
 	_, err = pgx.ForEachRow(rows, []any{ // also returns the error of Query
-		&kind, &c.N, &examined, (*zeronull.Timestamptz)(&end.FailedAt), (*zeronull.Int8)(&end.ID), &newest, &c.Queue, &c.Group, &c.Error, &c.Partition,
+		&kind, &c.N, &examined, (*zeronull.Timestamptz)(&end.FailedAt), (*zeronull.Int8)(&end.ID), &newest, &c.Queue, &c.Group, &c.Error, &c.Shape, &c.Texts, &c.Partition,
 		(*zeronull.UUID)(&c.PartitionID), (*zeronull.Timestamptz)(&c.Oldest), (*zeronull.Timestamptz)(&c.Newest),
 	}, func() error {
 		switch kind {
@@ -81,6 +84,8 @@ func (l *Letters) Summary(ctx context.Context, f Filter, after ListKey, bounds S
 			s.Matched, s.Examined, s.Next, ids = c.N, examined, end, newest
 		case 1:
 			s.Errors = append(s.Errors, c)
+		case 3:
+			s.Shapes = append(s.Shapes, c)
 		default:
 			s.Partitions = append(s.Partitions, c)
 		}

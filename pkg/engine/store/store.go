@@ -89,6 +89,8 @@ type Config struct {
 	// Urgent has separate connections for the preflights and claims of woken pops, so that these
 	// never queue behind other requests. If it is nil, they use the pool of the store.
 	Urgent *pgxpool.Pool
+	// Instance is the name of this instance, which is stored with failed attempts.
+	Instance string
 }
 
 // Handoffs finds the requests that wait for messages.
@@ -127,7 +129,7 @@ func New(pool *postgres.Pool, cfg Config, metrics *Metrics, log *zap.Logger) *St
 		Metrics: metrics.pushes,
 	}, cfg.Batch, metrics.flushes)
 	s.acks = ack.New(ack.Deps{
-		Pool: pool, Names: s.names, Waker: s.waker, Delivered: s.delivered,
+		Pool: pool, Names: s.names, Waker: s.waker, Delivered: s.delivered, Instance: cfg.Instance,
 	}, cfg.Batch, metrics.flushes)
 	s.transactions = transaction.New(transaction.Deps{
 		Pool: pool, Names: s.names, Quotas: s.quotas, Waker: s.waker, Pushes: s.pushes, Acks: s.acks,

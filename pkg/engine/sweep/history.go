@@ -14,6 +14,8 @@ const (
 	historyInterval = time.Hour
 	// historyBatch is the maximum number of rows of the history that one transaction deletes.
 	historyBatch = 5000
+	// maxAttempts is the number of failed attempts that a run of the job history keeps.
+	maxAttempts = 100_000
 )
 
 // HistoryStage combines rows of the history that are older than Age: rows that cover From minutes become rows
@@ -32,6 +34,7 @@ var HistoryStages = []HistoryStage{
 var (
 	sqlHistoryRollup = sql.Query("engine/sweep/history_rollup")
 	sqlHistoryTrim   = sql.Query("engine/sweep/history_trim")
+	sqlAttemptsTrim  = sql.Query("engine/sweep/attempts_trim")
 )
 
 func (s *Sweeper) history() job {
@@ -39,9 +42,11 @@ func (s *Sweeper) history() job {
 }
 
 // sweepHistory deletes the rows that are older than HistoryRetention, and combines old rows by
-// HistoryStages.
+// HistoryStages. It also deletes the oldest failed attempts above maxAttempts.
 func (s *Sweeper) sweepHistory(ctx context.Context, l *jobLease) error {
-	var steps []func(context.Context) (more bool, err error)
+	steps := []func(context.Context) (more bool, err error){
+		func(ctx context.Context) (bool, error) { return s.trimAttempts(ctx, maxAttempts) },
+	}
 	if s.cfg.HistoryRetention > 0 {
 		steps = append(steps, s.trimHistory)
 	}
@@ -78,4 +83,15 @@ func (s *Sweeper) trimHistory(ctx context.Context) (more bool, err error) {
 		return false, fmt.Errorf("deleting old rows of the history: %w", err)
 	}
 	return max(queues, instances) == historyBatch, nil
+}
+
+// trimAttempts deletes a batch of the oldest failed attempts above a number.
+func (s *Sweeper) trimAttempts(ctx context.Context, keep int64) (more bool, err error) {
+	ctx, cancel := s.pool.Bounded(ctx)
+	defer cancel()
+	tag, err := s.pool.Exec(ctx, sqlAttemptsTrim, keep, int64(historyBatch))
+	if err != nil {
+		return false, fmt.Errorf("deleting old failed attempts: %w", err)
+	}
+	return tag.RowsAffected() == historyBatch, nil
 }

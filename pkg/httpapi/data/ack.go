@@ -153,11 +153,26 @@ func (a *ackReader) checkPause() error {
 	return nil
 }
 
+// nameConsumer sets the consumer of the acks that are not completed. The database stores it with the failed attempt.
+func nameConsumer(c echo.Context, acks ...*queue.AckItem) {
+	consumer := ""
+	for _, ack := range acks {
+		if ack == nil || ack.Status == queue.AckCompleted {
+			continue
+		}
+		if consumer == "" {
+			consumer = wire.Caller(c)
+		}
+		ack.Consumer = consumer
+	}
+}
+
 func (h *Handlers) answerAcks(c echo.Context, items []queue.AckItem) error {
 	pointers := make([]*queue.AckItem, len(items))
 	for i := range items {
 		pointers[i] = &items[i]
 	}
+	nameConsumer(c, pointers...)
 	if err := h.hideAcks(c.Request().Context(), pointers); err != nil {
 		return err
 	}

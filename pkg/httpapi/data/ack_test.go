@@ -106,7 +106,7 @@ func TestSingleAcksHaveTheRulesOfBatches(t *testing.T) {
 	rec := apitest.Call(f, "POST", "/api/v1/ack", `{"transactionId":"t","partitionId":"p","consumerGroup":"g","status":"failed","leaseId":"L","error":"boom"}`)
 	require.Equal(t, http.StatusOK, rec.Code)
 	require.Equal(t, [][]queue.AckItem{{{
-		TransactionID: "t", PartitionID: "p", Group: "g", Status: queue.AckFailed, LeaseID: "L", Error: "boom",
+		TransactionID: "t", PartitionID: "p", Group: "g", Status: queue.AckFailed, LeaseID: "L", Error: "boom", Consumer: "192.0.2.1",
 	}}}, f.Acked)
 	require.Equal(t, byte('['), rec.Body.Bytes()[0], "the answer is an array")
 

@@ -32,6 +32,9 @@ func (h *Handlers) Transaction(c echo.Context) error {
 		result := queue.TransactionResult{Error: "Unknown operation type: " + wire.Clip(*read.unknownType)}
 		return wire.Answer(c, http.StatusOK, appendTransaction(nil, read, &result))
 	}
+	for i := range read.tx.Operations {
+		nameConsumer(c, read.tx.Operations[i].Ack)
+	}
 	result, err := h.transact(c.Request().Context(), &read.tx)
 	if err != nil {
 		return err

@@ -49,10 +49,14 @@ func (h *Handlers) WorkerMetrics(p *wire.Params) (any, error) {
 	}, err
 }
 
-// queueBuckets returns the counts of the queues in each bucket, and the percentiles of their lags. If each is true, the
-// percentiles are per bucket. Otherwise they are for all buckets together.
+// queueBuckets returns the counts of the queues in each bucket, and the percentiles of their lags. If each is false, the
+// buckets are longer, and the percentiles are for all buckets together.
 func (h *Handlers) queueBuckets(p *wire.Params, q *wire.HistoryQuery, each bool) ([]history.Bucket, map[history.At]history.Percentiles, error) {
-	found, err := h.History.Queues(p.Ctx(), q.Range, q.Filter)
+	span := q.Range
+	if !each { // the caller adds up the buckets of a queue, so fewer buckets are enough
+		span.Bucket = max(span.Bucket, span.To.Sub(span.From))
+	}
+	found, err := h.History.Queues(p.Ctx(), span, q.Filter)
 	if err != nil {
 		return nil, nil, err
 	}
@@ -129,10 +133,12 @@ func (h *Handlers) QueueLag(p *wire.Params) (any, error) {
 // QueueOps serves GET /api/v1/analytics/queue-ops. It lists the buckets in which a queue has counts, waiting
 // requests or, with the parameter queue, a backlog.
 func (h *Handlers) QueueOps(p *wire.Params) (any, error) {
+	names := p.Names("queues")
 	q, err := wire.ReadHistoryQuery(p, wire.DefaultSpan)
 	if err != nil {
 		return nil, err
 	}
+	q.Queues = names
 	if p.QueryParam("live") == "false" && (q.Namespace != nil || q.Task != nil) {
 		return nil, queue.Invalidf("live is false: remove namespace and task, or remove live")
 	}
@@ -163,9 +169,9 @@ func (h *Handlers) QueueOps(p *wire.Params) (any, error) {
 	if err != nil {
 		return nil, err
 	}
-	names := []string{}
+	listed := []string{}
 	series := wire.Each(found, func(b *history.Bucket) api.QueueBucket {
-		names = append(names, b.Queue)
+		listed = append(listed, b.Queue)
 		at := history.At{Unix: b.At.Unix(), Queue: b.Queue}
 		return api.QueueBucket{
 			Bucket: wire.BucketTime(b.At), QueueName: b.Queue, PushRequests: b.PushRequests, PushMessages: b.PushMessages,
@@ -177,8 +183,8 @@ func (h *Handlers) QueueOps(p *wire.Params) (any, error) {
 			DLQCount: b.DeadLetters, AckRetried: b.AckRetried, AckRefused: b.AckRefused, BucketBacklog: q.Backlog(backlog, at),
 		}
 	})
-	slices.Sort(names)
-	return api.QueueOps{HistorySpan: q.Span(), Series: series, Queues: slices.Compact(names)}, err
+	slices.Sort(listed)
+	return api.QueueOps{HistorySpan: q.Span(), Series: series, Queues: slices.Compact(listed)}, err
 }
 
 // Retention serves GET /api/v1/analytics/retention. It lists the buckets in which sweeps deleted messages.

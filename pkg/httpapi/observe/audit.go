@@ -38,5 +38,6 @@ func auditRow(r *audit.Row) api.AuditEntry {
 		ID: r.ID.String(), At: r.At, Subject: wire.OrNull(r.Subject), TokenID: wire.OrNull(r.TokenID), Address: r.Address,
 		RequestID: r.RequestID, Action: r.Action, Queue: wire.OrNull(r.Queue), Partition: wire.OrNull(r.Partition),
 		ConsumerGroup: wire.OrNull(r.Group), TransactionID: wire.OrNull(r.TransactionID), Parameters: r.Parameters, Counts: r.Counts, Result: r.Result,
+		Undoable: r.Undoable, UndoneBy: wire.OrNull(r.UndoID()),
 	}
 }

@@ -1,6 +1,6 @@
 // Package observe has the routes that only read, for people, dashboards and monitors:
 //
-//   - lists and states of queues, groups, messages, dead letters and traces
+//   - lists and states of queues, groups, messages and traces
 //   - problems, the examination of the doctor, and the explanation why a message does not arrive
 //   - the audit and the history of all instances
 //   - the stream of events
@@ -17,5 +17,5 @@
 //
 // docs/compatibility.md lists the answers that clients of Queen MQ expect. Members that have no meaning in Belfry are 0 or
 // empty. docs/events.md describes the events. The package declares the interfaces that it calls. Only pkg/httpapi and the
-// packages operate and queen import it.
+// packages deadletters, operate and queen import it.
 package observe

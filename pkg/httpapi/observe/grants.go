@@ -8,8 +8,8 @@ import (
 // readable returns the patterns of the queues that the sender may read. Nil means every queue.
 func readable(p *wire.Params) []string { return identity.GrantsOf(p.Ctx()).Readable() }
 
-// mayReadNamed returns CodeForbidden if a filter names a queue that the sender may not read.
-func mayReadNamed(p *wire.Params, queueName *string) error {
+// MayReadNamed returns CodeForbidden if a filter names a queue that the sender may not read.
+func MayReadNamed(p *wire.Params, queueName *string) error {
 	if queueName == nil {
 		return nil
 	}

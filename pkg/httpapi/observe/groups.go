@@ -34,7 +34,7 @@ func (h *Handlers) ListGroups(p *wire.Params) (any, error) {
 func groupRow(g *stats.Group) api.Group {
 	row := api.Group{
 		Name: g.Name, Topics: []string{g.Queue}, QueueName: g.Queue, Members: g.Partitions, PartitionsWithLag: g.Lagging, TotalLag: g.Lag,
-		MaxTimeLag: seconds(g.Oldest), State: groupState(g), Paused: g.Paused,
+		MaxTimeLag: wire.Seconds(g.Oldest), State: groupState(g), Paused: g.Paused,
 	}
 	if g.Mode != queue.SubscribeAll {
 		row.SubscriptionMode, row.SubscriptionTimestamp, row.SubscriptionCreatedAt = (*string)(&g.Mode), &g.StartAt, &g.CreatedAt
@@ -75,7 +75,7 @@ func (h *Handlers) group(p *wire.Params, name string) (any, error) {
 func groupCursor(p *stats.PartitionProgress) api.GroupCursor {
 	return api.GroupCursor{
 		Partition: p.Partition, WorkerID: wire.IDOrNull(p.Lease), LastConsumedAt: &p.ConsumedAt, TotalConsumed: p.Consumed,
-		TotalExpired: p.Expired, OffsetLag: p.Lag, TimeLagSeconds: seconds(p.Age), LeaseActive: !p.Lease.IsZero(),
+		TotalExpired: p.Expired, OffsetLag: p.Lag, TimeLagSeconds: wire.Seconds(p.Age), LeaseActive: !p.Lease.IsZero(),
 	}
 }
 
@@ -97,7 +97,7 @@ func (h *Handlers) LaggingGroups(p *wire.Params) (any, error) {
 	return wire.Each(cursors, func(p *stats.LaggingPartition) api.LaggingPlace {
 		return api.LaggingPlace{
 			ConsumerGroup: p.Group, QueueName: p.Queue, PartitionName: p.Partition, PartitionID: p.PartitionID.String(),
-			WorkerID: wire.IDOrNull(p.Lease), OffsetLag: p.Lag, TimeLagSeconds: seconds(p.Age),
+			WorkerID: wire.IDOrNull(p.Lease), OffsetLag: p.Lag, TimeLagSeconds: wire.Seconds(p.Age),
 			LagHours: math.Round(p.Age.Hours()*100) / 100, OldestUnconsumedAt: &p.Oldest, LastConsumedAt: &p.ConsumedAt,
 		}
 	}), err

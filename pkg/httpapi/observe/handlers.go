@@ -15,6 +15,7 @@ import (
 	"github.com/belfry-mq/belfry/pkg/engine/spool"
 	"github.com/belfry-mq/belfry/pkg/engine/store"
 	"github.com/belfry-mq/belfry/pkg/engine/stream"
+	"github.com/belfry-mq/belfry/pkg/httpapi/lists"
 	"github.com/belfry-mq/belfry/pkg/httpapi/wire"
 	"github.com/belfry-mq/belfry/pkg/insight/explain"
 	"github.com/belfry-mq/belfry/pkg/insight/history"
@@ -37,18 +38,15 @@ type Resources interface {
 	Messages(ctx context.Context, filter stats.MessageFilter) (stats.MessageList, error)
 }
 
-// DeadLetters reads and counts dead letters. Message reads any message, not only dead letters.
-type DeadLetters interface {
+// MessageReader reads one message with the state of each group. *deadletter.Letters implements it.
+type MessageReader interface {
 	Message(ctx context.Context, partition queue.ID, transactionID string) (deadletter.Message, error)
-	List(ctx context.Context, f deadletter.Filter, after deadletter.ListKey, limit, offset int64) (deadletter.Page, error)
-	Summary(ctx context.Context, f deadletter.Filter, after deadletter.ListKey, bounds deadletter.SummaryBounds) (deadletter.Summary, error)
 }
 
-// Queues looks for queues, and reads their tags.
+// Queues looks for queues.
 type Queues interface {
 	// Exists returns CodeNotFound if there is no queue of that name.
 	Exists(ctx context.Context, name string) error
-	TagPairs(ctx context.Context, after api.TagPair, limit int) ([]api.TagPair, error)
 }
 
 // Problems finds states that an operator should examine.
@@ -164,13 +162,13 @@ type Handlers struct {
 	Waiting     WaitReporter
 	Resources   Resources
 	Queues      Queues
-	Totals      Counter
+	Totals      lists.Counter
 	Problems    Problems
 	Groups      GroupReader
 	Progress    Progress
 	History     History
 	Live        Live
-	DeadLetters DeadLetters
+	Reader      MessageReader
 	Traces      Traces
 	Audit       Audit
 	Owners      wire.Owners

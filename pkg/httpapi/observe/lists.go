@@ -6,22 +6,12 @@ import (
 	"time"
 
 	"github.com/belfry-mq/belfry/pkg/client/api"
+	"github.com/belfry-mq/belfry/pkg/httpapi/lists"
 	"github.com/belfry-mq/belfry/pkg/httpapi/wire"
 	"github.com/belfry-mq/belfry/pkg/insight/problem"
 	"github.com/belfry-mq/belfry/pkg/insight/totals"
 	"github.com/belfry-mq/belfry/pkg/queue"
 )
-
-const (
-	// shortList is the default limit of a list. maxQueues, maxTags and problem.MaxListed are the largest limits.
-	shortList = 50
-	maxQueues = 1000
-	maxTags   = 1000
-)
-
-func readLimit(p *wire.Params, most int) int {
-	return wire.Clamp(1, wire.LeadingInt(p.QueryParam("limit"), shortList), most)
-}
 
 // secondsOrNull returns whole seconds, or nil for zero.
 func secondsOrNull(d time.Duration) *int64 {
@@ -32,23 +22,9 @@ func secondsOrNull(d time.Duration) *int64 {
 	return &n
 }
 
-// ListTags serves GET /api/v1/tags. Its cursor consists of two parameters: a namespace and a task.
-func (h *Handlers) ListTags(p *wire.Params) (any, error) {
-	limit, after := readLimit(p, maxTags), api.TagPair{Namespace: p.Text("afterNamespace"), Task: p.Text("afterTask")}
-	if p.Err != nil {
-		return nil, p.Err
-	}
-	tags, err := h.Queues.TagPairs(p.Ctx(), after, limit)
-	page := api.TagPage{Limit: int64(limit)}
-	if len(tags) == limit {
-		page.Next = &api.TagCursor{AfterNamespace: tags[limit-1].Namespace, AfterTask: tags[limit-1].Task}
-	}
-	return api.Tags{Tags: tags, Pagination: page}, err
-}
-
 // ListProblems serves GET /api/v1/problems.
 func (h *Handlers) ListProblems(p *wire.Params) (any, error) {
-	limit, from := readLimit(p, problem.MaxListed), readPosition(p)
+	limit, from := lists.Limit(p, problem.MaxListed), readPosition(p)
 	if p.Err != nil {
 		return nil, p.Err
 	}
@@ -77,7 +53,7 @@ func (h *Handlers) countProblems(p *wire.Params, found []problem.Problem) (*time
 			continue
 		}
 		if s == nil {
-			if s, err = h.counted(p); err != nil {
+			if s, err = lists.Counted(p, h.Totals); err != nil {
 				return nil, err
 			}
 		}

@@ -18,7 +18,7 @@ func (h *Handlers) ShowMessage(p *wire.Params) (any, error) {
 	if err := wire.FindPartition(p.Ctx(), h.Owners, ref.Partition, (*identity.Grants).MayRead); err != nil {
 		return nil, err
 	}
-	found, err := h.DeadLetters.Message(p.Ctx(), ref.Partition, ref.TransactionID)
+	found, err := h.Reader.Message(p.Ctx(), ref.Partition, ref.TransactionID)
 	m := stats.Message{
 		ID: found.ID, TransactionID: ref.TransactionID, TraceID: found.TraceID, ProducerSub: found.ProducerSub, Headers: found.Headers,
 		CreatedAt: found.CreatedAt, Queue: found.Queue, Namespace: found.Namespace, Task: found.Task, Priority: found.Priority,

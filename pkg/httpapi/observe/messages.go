@@ -66,7 +66,7 @@ func messageFilter(p *wire.Params, page api.OffsetPage, now time.Time) (stats.Me
 		Queue: p.Name("queue"), Partition: p.Name("partition"),
 		Limit: int(page.Limit), Offset: int(page.Offset), After: ReadMark(p), Allowed: readable(p),
 	}
-	p.Check(mayReadNamed(p, filter.Queue))
+	p.Check(MayReadNamed(p, filter.Queue))
 	namespace := "namespace"
 	if p.QueryParam("ns") != "" {
 		namespace = "ns"

@@ -92,7 +92,7 @@ func (h *Handlers) place(one *stats.Place) api.Place {
 	}
 	return api.Place{
 		Partition: one.Partition, PartitionID: one.ID.String(), Paused: one.Paused, ReadyAt: &one.ReadyAt, Cause: wire.OrNull(one.Cause),
-		StartsAt: &one.StartsAt, Lag: one.Lag, OldestSeconds: seconds(one.Age), LeaseID: wire.IDOrNull(one.Lease), LeasedAt: &one.LeasedAt,
+		StartsAt: &one.StartsAt, Lag: one.Lag, OldestSeconds: wire.Seconds(one.Age), LeaseID: wire.IDOrNull(one.Lease), LeasedAt: &one.LeasedAt,
 		LeaseUntil: &one.LeaseUntil, Holder: holder, LeasedMessages: one.Held, Deliveries: one.Deliveries, Failures: one.Failures,
 		Consumed: one.Consumed, Expired: one.Expired, LastConsumedAt: &one.ConsumedAt,
 	}
@@ -148,7 +148,7 @@ func (h *Handlers) Partitions(p *wire.Params) (any, error) {
 	return api.PartitionHeats{
 		Partitions: wire.Each(found, func(one *stats.Heat) api.PartitionHeat {
 			return api.PartitionHeat{
-				ID: one.ID.String(), Name: one.Name, Paused: one.Paused, Stored: one.Stored, Lag: one.Lag, OldestSeconds: seconds(one.Age),
+				ID: one.ID.String(), Name: one.Name, Paused: one.Paused, Stored: one.Stored, Lag: one.Lag, OldestSeconds: wire.Seconds(one.Age),
 				Failures: one.Failures, Leased: one.Leased, Resting: one.Resting, ConsumerGroup: wire.OrNull(one.Group), DeadLetters: one.Dead,
 				MoreDeadLetters: one.DeadAtLeast, LastPushAt: &one.PushedAt,
 			}
@@ -156,5 +156,3 @@ func (h *Handlers) Partitions(p *wire.Params) (any, error) {
 		Pagination: api.Page{Limit: int64(f.Limit), Next: next},
 	}, err
 }
-
-func seconds(d time.Duration) int64 { return max(0, int64(d/time.Second)) }

@@ -24,6 +24,9 @@ func (h *Handlers) Configure(p *wire.Params) (any, error) {
 	if err := wire.MayAdminister(p.Ctx(), set.Queue); err != nil {
 		return nil, err
 	}
+	if wire.IsTrue(p.QueryParam("dryRun")) { // Queen MQ does not have it
+		return api.Configured{QueueID: queue.ID{}.String(), PartitionID: queue.ID{}.String(), Queue: set.Queue, Namespace: set.Namespace, Task: set.Task, Options: set.optionsInForce(), Warnings: set.warnings("")}, nil
+	}
 	audit.Begin(p.Ctx(), audit.Target{Queue: set.Queue}, audit.Parameters{
 		"namespace": set.Namespace, "task": set.Task, "options": set.optionsInForce(),
 	})

@@ -7,7 +7,7 @@ import (
 
 	"github.com/belfry-mq/belfry/pkg/access/identity"
 	"github.com/belfry-mq/belfry/pkg/client/api"
-	"github.com/belfry-mq/belfry/pkg/httpapi/observe"
+	"github.com/belfry-mq/belfry/pkg/httpapi/deadletters"
 	"github.com/belfry-mq/belfry/pkg/httpapi/wire"
 	"github.com/belfry-mq/belfry/pkg/queue"
 )
@@ -16,7 +16,7 @@ import (
 // Server-Sent Events. The last event has the asOf that bounds a purge or a redrive to these dead letters. It stops when the
 // client closes the connection. Queen MQ does not have it.
 func (h *Handlers) CountDeadLetters(p *wire.Params) error {
-	filter := observe.DeadLetterFilter(p)
+	filter := deadletters.ReadFilter(p)
 	if filter.Queue == nil {
 		p.Check(queue.Invalidf("queue is required: name the queue whose dead letters are to be counted"))
 	} else {

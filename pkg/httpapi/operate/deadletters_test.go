@@ -106,8 +106,8 @@ func TestInvalidRedrivesAreRefused(t *testing.T) {
 		`{"consumerGroup":"g"}`: "queue is required",
 		`{"queue":"q"}`:         "consumerGroup is required: send __QUEUE_MODE__ for the reader without a group",
 		`{"queue":"q","consumerGroup":"","all":true}`: "consumerGroup is required: send __QUEUE_MODE__ for the reader without a group",
-		`{` + named + `}`:             "the dead letters are not selected: send transactionId, partition, error, from or to, or all: true for every dead letter of the queue and consumerGroup",
-		`{` + named + `,"all":false}`: "the dead letters are not selected: send transactionId, partition, error, from or to, or all: true for every dead letter of the queue and consumerGroup",
+		`{` + named + `}`:             "the dead letters are not selected: send transactionId, partition, error, errorShape, from or to, or all: true for every dead letter of the queue and consumerGroup",
+		`{` + named + `,"all":false}`: "the dead letters are not selected: send transactionId, partition, error, errorShape, from or to, or all: true for every dead letter of the queue and consumerGroup",
 		`{` + named + `,"all":1}`:     "all must be true or false, not 1",
 		`{` + named + `,"dryRun":""}`: `dryRun must be true or false, not ""`,
 		`{` + named + `,"rate":0}`:    "rate is 0: it must be between 1 and 100000 messages per second",
@@ -119,7 +119,7 @@ func TestInvalidRedrivesAreRefused(t *testing.T) {
 		`{` + named + `,"all":true,"toQueue":"q"}`: "toQueue is the same as queue: remove toQueue to deliver the dead letters again",
 		`{"queue":5}`: "queue must be a string, not 5",
 		`{` + named + `,"all":true,"dryrun":true}`: `"dryrun" is not a field of a redrive: use queue, consumerGroup, partition, transactionId, ` +
-			`error, from, to, all, rate, toQueue, asOf and dryRun`,
+			`error, errorShape, from, to, all, rate, toQueue, asOf and dryRun`,
 	} {
 		f := &apitest.Fakes{}
 		require.Equal(t, want, apitest.RequireError(t, apitest.Call(f, http.MethodPost, "/api/v1/dlq/redrive", body), http.StatusBadRequest), body)
@@ -139,7 +139,7 @@ func TestPurgeReportsItsCounts(t *testing.T) {
 
 func TestPurgeRefusesUnknownParameters(t *testing.T) {
 	t.Parallel()
-	const parameters = "is not a parameter of a purge: use queue, consumerGroup, partition, transactionId, error, from, to, dryRun and asOf"
+	const parameters = "is not a parameter of a purge: use queue, consumerGroup, partition, transactionId, error, errorShape, from, to, dryRun and asOf"
 	for query, want := range map[string]string{
 		"group=g":                       `"group" ` + parameters,
 		"dry_run=true":                  `"dry_run" ` + parameters,

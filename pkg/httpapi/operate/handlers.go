@@ -10,6 +10,8 @@ import (
 	"github.com/belfry-mq/belfry/pkg/engine/deadletter"
 	"github.com/belfry-mq/belfry/pkg/engine/inbox"
 	"github.com/belfry-mq/belfry/pkg/engine/maintenance"
+	"github.com/belfry-mq/belfry/pkg/engine/redrivejob"
+	"github.com/belfry-mq/belfry/pkg/httpapi/deadletters"
 	"github.com/belfry-mq/belfry/pkg/httpapi/observe"
 	"github.com/belfry-mq/belfry/pkg/httpapi/wire"
 	"github.com/belfry-mq/belfry/pkg/queue"
@@ -20,7 +22,11 @@ type Catalog interface {
 	Configure(ctx context.Context, settings catalog.Settings) (catalog.Configured, error)
 	Change(ctx context.Context, queueName string, change func(set *catalog.Settings)) (catalog.Settings, catalog.Configured, error)
 	Delete(ctx context.Context, queueName string) (existed bool, err error)
-	SetPaused(ctx context.Context, what catalog.Pausable, paused bool) (changed bool, err error)
+	SetPaused(ctx context.Context, what catalog.Pausable, paused bool, reason string) (changed bool, err error)
+	Pauses(ctx context.Context, queueName *string, allowed []string, limit int64) ([]catalog.Paused, error)
+	FindUndo(ctx context.Context, id queue.ID) (catalog.Undoable, error)
+	PreviewUndo(ctx context.Context, u *catalog.Undoable) (catalog.Undone, error)
+	Undo(ctx context.Context, u *catalog.Undoable) (catalog.Undone, error)
 }
 
 // GroupWriter deletes and seeks consumer groups.
@@ -32,7 +38,11 @@ type GroupWriter interface {
 
 // DeadLetters reads, redrives, retries, purges and deletes dead letters and single messages.
 type DeadLetters interface {
-	observe.DeadLetters
+	observe.MessageReader
+	deadletters.Letters
+	deadletters.Discarder
+	Attempts(ctx context.Context, partition queue.ID, transactionID string, group *string) ([]deadletter.Attempt, error)
+	Resent(ctx context.Context, partition queue.ID, transactionID string) ([]deadletter.Resent, error)
 	Retry(ctx context.Context, partition queue.ID, transactionID string, group *string) (int64, error)
 	Delete(ctx context.Context, partition queue.ID, transactionID string) (existed bool, err error)
 	Redrive(ctx context.Context, f deadletter.Filter, rate int64, dryRun bool) (deadletter.Result, error)
@@ -41,6 +51,14 @@ type DeadLetters interface {
 	Purge(ctx context.Context, f deadletter.Filter, dryRun bool) (deadletter.Result, error)
 	PurgeTo(ctx context.Context, f deadletter.Filter, write func([]deadletter.Letter) error) (deadletter.Result, error)
 	Count(ctx context.Context, f deadletter.Filter, report func(n int64) error) (deadletter.AsOf, error)
+}
+
+// Jobs starts, lists and stops redrives that the instances run. *redrivejob.Jobs implements it.
+type Jobs interface {
+	Start(ctx context.Context, f deadletter.Filter, rate int64) (redrivejob.Job, error)
+	Get(ctx context.Context, id queue.ID) (redrivejob.Job, error)
+	List(ctx context.Context, allowed []string, limit int64) ([]redrivejob.Job, error)
+	Stop(ctx context.Context, id queue.ID) error
 }
 
 // Rejections lists, retries and discards the rejected rows of the inbox.
@@ -86,6 +104,7 @@ type Handlers struct {
 	Catalog     Catalog
 	GroupWriter GroupWriter
 	DeadLetters DeadLetters
+	Jobs        Jobs
 	Rejections  Rejections
 	Owners      wire.Owners
 	Queries     Streams

@@ -9,7 +9,7 @@ import (
 	"github.com/belfry-mq/belfry/pkg/access/audit"
 	"github.com/belfry-mq/belfry/pkg/client/api"
 	"github.com/belfry-mq/belfry/pkg/engine/deadletter"
-	"github.com/belfry-mq/belfry/pkg/httpapi/observe"
+	"github.com/belfry-mq/belfry/pkg/httpapi/deadletters"
 	"github.com/belfry-mq/belfry/pkg/httpapi/wire"
 	"github.com/belfry-mq/belfry/pkg/queue"
 )
@@ -37,7 +37,7 @@ type purgeRequest struct {
 
 // readPurge reads and checks the query of a purge.
 func readPurge(p *wire.Params) (r purgeRequest, err error) {
-	r.Filter = observe.DeadLetterFilter(p)
+	r.Filter = deadletters.ReadFilter(p)
 	if p.Err != nil {
 		return r, p.Err
 	}
@@ -64,8 +64,10 @@ func beginAudit(p *wire.Params, f deadletter.Filter, parameters audit.Parameters
 	if parameters == nil {
 		parameters = audit.Parameters{}
 	}
-	if f.Error != nil {
-		parameters["error"] = *f.Error
+	for name, text := range map[string]*string{"error": f.Error, "errorShape": f.Shape} {
+		if text != nil {
+			parameters[name] = *text
+		}
 	}
 	for name, at := range map[string]time.Time{"from": f.From, "to": f.To} {
 		if !at.IsZero() {
@@ -82,9 +84,9 @@ func beginAudit(p *wire.Params, f deadletter.Filter, parameters audit.Parameters
 func purgeFlag(c echo.Context) (dryRun bool, err error) {
 	for name := range c.QueryParams() {
 		switch name {
-		case "queue", "consumerGroup", "partition", "transactionId", "error", "from", "to", "dryRun", "asOf":
+		case "queue", "consumerGroup", "partition", "transactionId", "error", "errorShape", "from", "to", "dryRun", "asOf":
 		default:
-			return false, queue.Invalidf("%s is not a parameter of a purge: use queue, consumerGroup, partition, transactionId, error, from, to, dryRun and asOf",
+			return false, queue.Invalidf("%s is not a parameter of a purge: use queue, consumerGroup, partition, transactionId, error, errorShape, from, to, dryRun and asOf",
 				wire.Clip(fmt.Sprintf("%q", name)))
 		}
 	}

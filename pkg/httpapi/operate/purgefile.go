@@ -8,7 +8,7 @@ import (
 	"github.com/labstack/echo/v4"
 
 	"github.com/belfry-mq/belfry/pkg/engine/deadletter"
-	"github.com/belfry-mq/belfry/pkg/httpapi/observe"
+	"github.com/belfry-mq/belfry/pkg/httpapi/deadletters"
 	"github.com/belfry-mq/belfry/pkg/httpapi/wire"
 )
 
@@ -67,7 +67,7 @@ func (w *lineWriter) begin() error {
 func (w *lineWriter) write(letters []deadletter.Letter) error {
 	var lines []byte
 	for i := range letters {
-		line, err := wire.Line(observe.DeadLetterRow(&letters[i]))
+		line, err := wire.Line(deadletters.Row(&letters[i]))
 		if err != nil {
 			return err
 		}

@@ -9,7 +9,7 @@ import (
 	"github.com/belfry-mq/belfry/pkg/access/audit"
 	"github.com/belfry-mq/belfry/pkg/client/api"
 	"github.com/belfry-mq/belfry/pkg/engine/deadletter"
-	"github.com/belfry-mq/belfry/pkg/httpapi/observe"
+	"github.com/belfry-mq/belfry/pkg/httpapi/deadletters"
 	"github.com/belfry-mq/belfry/pkg/httpapi/wire"
 	"github.com/belfry-mq/belfry/pkg/queue"
 )
@@ -54,20 +54,24 @@ func (r *redriveRequest) member(name string, value jsontext.Value) (err error) {
 			into = &r.To
 		}
 		*into, err = wire.Instant(name, at)
-	case "error":
+	case "error", "errorShape":
 		text, ok := wire.Text(value)
-		if !ok || text == "" || strings.ContainsRune(text, 0) {
-			return queue.Invalidf("error must be the beginning of an error as a string, not %s", wire.Clip(string(value)))
+		switch {
+		case !ok || text == "" || strings.ContainsRune(text, 0):
+			return queue.Invalidf("%s must be the beginning of an error as a string, not %s", name, wire.Clip(string(value)))
+		case name == "errorShape":
+			r.Shape = &text
+		default:
+			text = deadletters.FirstCharacters(text)
+			r.Error = &text
 		}
-		text = observe.FirstCharacters(text)
-		r.Error = &text
 	case "rate":
 		r.rate, err = wire.WholeNumber("rate", value)
 		if err == nil && (r.rate < 1 || r.rate > maxRate) {
 			err = queue.Invalidf("rate is %d: it must be between 1 and %d messages per second", r.rate, maxRate)
 		}
 	default: // if a redrive ignored a misspelled filter, it would redrive too many messages
-		err = queue.Invalidf("%s is not a field of a redrive: use queue, consumerGroup, partition, transactionId, error, from, to, all, rate, toQueue, asOf and dryRun",
+		err = queue.Invalidf("%s is not a field of a redrive: use queue, consumerGroup, partition, transactionId, error, errorShape, from, to, all, rate, toQueue, asOf and dryRun",
 			wire.Clip(fmt.Sprintf("%q", name)))
 	}
 	return err
@@ -83,8 +87,8 @@ func (h *Handlers) readRedrive(p *wire.Params) (r redriveRequest, err error) {
 		return r, queue.Invalidf("queue is required")
 	case r.Group == nil || *r.Group == "":
 		return r, queue.Invalidf("consumerGroup is required: send %s for the reader without a group", queue.DefaultGroup)
-	case !r.all && r.Partition == nil && r.TransactionID == nil && r.Error == nil && r.From.IsZero() && r.To.IsZero():
-		return r, queue.Invalidf("the dead letters are not selected: send transactionId, partition, error, from or to, or all: true for every dead letter of the queue and consumerGroup")
+	case !r.all && r.Partition == nil && r.TransactionID == nil && r.Error == nil && r.Shape == nil && r.From.IsZero() && r.To.IsZero():
+		return r, queue.Invalidf("the dead letters are not selected: send transactionId, partition, error, errorShape, from or to, or all: true for every dead letter of the queue and consumerGroup")
 	}
 	if err := wire.CheckSpan(r.From, r.To); err != nil {
 		return r, err

@@ -26,16 +26,16 @@ func TestASummaryHasCountsAndCursors(t *testing.T) {
 	rec := apitest.Call(f, http.MethodGet, "/api/v1/dlq/summary?queue=q&consumerGroup=g&error="+strings.Repeat("%C3%BC", 201)+"&examine=99999999&limit=0&cursor=5_4", "")
 	require.JSONEq(t, `{"total":null,"countedAt":null,"examined":10,"matched":4,"next":"1778920887123456_6",
 		"errors":[{"queue":"q","consumerGroup":"g","errorMessage":"no","count":4,"oldest":"2026-05-16T08:41:27.123Z","newest":"2026-05-16T08:41:27.123Z"}],
-		"partitions":[{"queue":"q","consumerGroup":"g","partition":"p","partitionId":"`+apitest.IDTwo.String()+`","count":4,
+		"shapes":[],"partitions":[{"queue":"q","consumerGroup":"g","partition":"p","partitionId":"`+apitest.IDTwo.String()+`","count":4,
 			"oldest":"2026-05-16T08:41:27.123Z","newest":"2026-05-16T08:41:27.123Z"}],
 		"messages":[],"pagination":{"limit":0,"next":"1778920887123456_7"}}`, rec.Body.String())
 	require.Equal(t, "q g "+strings.Repeat("ü", 200), strings.Join(f.DeadLetters.Texts, " "), "the filter has the first 200 characters of the error")
-	require.Equal(t, deadletter.SummaryBounds{Examine: 10_000, Groups: 50, Letters: 0}, f.DeadLetters.Bounds)
+	require.Equal(t, deadletter.SummaryBounds{Examine: 50_000, Groups: 50, Letters: 0}, f.DeadLetters.Bounds)
 	require.Equal(t, deadletter.ListKey{FailedAt: time.UnixMicro(5), ID: 4}, f.DeadLetters.After)
 
 	f = &apitest.Fakes{}
 	rec = apitest.Call(f, http.MethodGet, "/api/v1/dlq/summary", "")
-	require.JSONEq(t, `{"total":0,"countedAt":null,"examined":0,"matched":0,"next":null,"errors":[],"partitions":[],"messages":[],"pagination":{"limit":50,"next":null}}`, rec.Body.String())
+	require.JSONEq(t, `{"total":0,"countedAt":null,"examined":0,"matched":0,"next":null,"errors":[],"shapes":[],"partitions":[],"messages":[],"pagination":{"limit":50,"next":null}}`, rec.Body.String())
 }
 
 // event returns an event of a stream.

@@ -28,6 +28,7 @@ var statuses = map[queue.Code]int{
 	queue.CodeEncoded:         http.StatusUnsupportedMediaType,
 	queue.CodeNotFound:        http.StatusNotFound,
 	queue.CodeLeaseGone:       http.StatusConflict,
+	queue.CodeConflict:        http.StatusConflict,
 	queue.CodeQueueFull:       http.StatusTooManyRequests,
 	queue.CodeUnavailable:     http.StatusServiceUnavailable,
 	queue.CodeOverloaded:      http.StatusServiceUnavailable,

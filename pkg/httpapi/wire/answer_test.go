@@ -61,7 +61,7 @@ func TestEveryCodeHasAStatus(t *testing.T) {
 	}
 	require.Len(t, statuses, len(all), "statuses has a row for an unknown code")
 	require.Equal(t, map[queue.Code]int{
-		"invalid": 400, "unauthenticated": 401, "forbidden": 403, "too_large": 413, "too_slow": 408, "encoded": 415, "not_found": 404, "lease_gone": 409, "queue_full": 429,
+		"invalid": 400, "unauthenticated": 401, "forbidden": 403, "too_large": 413, "too_slow": 408, "encoded": 415, "not_found": 404, "lease_gone": 409, "conflict": 409, "queue_full": 429,
 		"unavailable": 503, "overloaded": 503, "undeliverable": 500, "internal": 500, "not_served": 501,
 	}, statuses, "a status changed, or a code is new: add it to this table")
 }

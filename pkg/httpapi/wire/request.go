@@ -69,6 +69,15 @@ func (p *Params) Name(param string) *string {
 	return nil
 }
 
+// Names returns the names of a query parameter that may be repeated. For an absent parameter it returns nil.
+func (p *Params) Names(param string) []string {
+	names := p.QueryParams()[param]
+	for _, name := range names {
+		p.Check(CheckName(param, name))
+	}
+	return names
+}
+
 // Instant returns a query parameter that is an instant. For an absent parameter it
 // returns the zero time.
 func (p *Params) Instant(param string) time.Time {
@@ -121,6 +130,9 @@ func LeadingInt(s string, otherwise int) int {
 	}
 	return n
 }
+
+// Seconds returns whole seconds, and 0 for a negative duration.
+func Seconds(d time.Duration) int64 { return max(0, int64(d/time.Second)) }
 
 // Clamp returns n limited to the range from low to high.
 func Clamp(low, n, high int) int { return max(low, min(n, high)) }

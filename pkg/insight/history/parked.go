@@ -45,7 +45,7 @@ func (r *Reader) Parked(ctx context.Context, span Range, f Filter) ([]Parked, er
 		return nil, err
 	}
 	rows, err := postgres.Collect(ctx, r.pool, sqlParked, pgx.RowToStructByName[parkedRow], span.From.Add(-span.Bucket-parkedInterval-5*time.Minute), span.To,
-		postgres.LikePatterns(f.Allowed), f.Queue, f.Group, int64(maxParkedRows), unwritten)
+		postgres.LikePatterns(f.Allowed), f.queues(), f.Group, int64(maxParkedRows), unwritten)
 	if err != nil {
 		return nil, postgres.Wrapf(err, "reading the waiting requests of the history")
 	}

@@ -42,6 +42,16 @@ type Filter struct {
 	// Allowed are patterns of queue names, as in belfry.matches.
 	Allowed                       []string
 	Queue, Group, Namespace, Task *string
+	// Queues are names of queues. With Queue, they are ignored.
+	Queues []string
+}
+
+// queues returns the names of the selected queues; nil: all.
+func (f *Filter) queues() []string {
+	if f.Queue != nil {
+		return []string{*f.Queue}
+	}
+	return f.Queues
 }
 
 // Bucket has the counts of one bucket of a Range, for one queue or for all queues.
@@ -125,7 +135,7 @@ func (r *Reader) series(ctx context.Context, span Range, f Filter, byQueue bool)
 		return nil, err
 	}
 	found, err := postgres.Collect(ctx, r.pool, sqlSeries, pgx.RowToStructByName[Bucket], span.From, span.To, int64(span.Bucket.Seconds()),
-		postgres.LikePatterns(f.Allowed), f.Queue, f.Group, f.Namespace, f.Task, byQueue, int64(maxQueues), rows)
+		postgres.LikePatterns(f.Allowed), f.queues(), f.Group, f.Namespace, f.Task, byQueue, int64(maxQueues), rows)
 	return found, postgres.Wrapf(err, "reading the history")
 }
 
@@ -155,7 +165,7 @@ func (r *Reader) Percentiles(ctx context.Context, span Range, f Filter, each boo
 		return nil, err
 	}
 	rows, err := postgres.Collect(ctx, r.pool, sqlLatency, pgx.RowToStructByName[row], span.From, span.To, seconds,
-		postgres.LikePatterns(f.Allowed), f.Queue, f.Group, unwritten)
+		postgres.LikePatterns(f.Allowed), f.queues(), f.Group, unwritten)
 	if err != nil {
 		return nil, postgres.Wrapf(err, "reading the latencies of the history")
 	}

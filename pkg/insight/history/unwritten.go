@@ -74,13 +74,18 @@ type processRead struct {
 
 // processes returns the rows for the statement history/parked: the rows with a number of waiting requests.
 func (u *unwritten) processes() []processRead {
+	return u.withProcesses(func(r *row) bool { return r.Parked != nil })
+}
+
+// withProcesses returns the rows that match, with their processes.
+func (u *unwritten) withProcesses(match func(*row) bool) []processRead {
 	known := map[minuteOf]Instance{}
 	for i := range u.Instances {
 		known[minuteOf{u.Instances[i].At.Unix(), u.Instances[i].ID}] = u.Instances[i].Instance
 	}
 	found := []processRead{}
 	for _, r := range u.Rows {
-		if process, ok := known[minuteOf{r.At.Unix(), r.Instance}]; ok && r.Parked != nil {
+		if process, ok := known[minuteOf{r.At.Unix(), r.Instance}]; ok && match(&r) {
 			found = append(found, processRead{r, process.Hostname, process.PID})
 		}
 	}

@@ -13,7 +13,9 @@ const (
 	rest     = 3
 	minPause = 100 * time.Millisecond
 	// patience is how long Read waits for a pass if there is an older snapshot.
-	patience = 250 * time.Millisecond
+	patience = 100 * time.Millisecond
+	// changePatience is the same after Expire. It is enough for the rest of a short pass, for the pause and for a pass.
+	changePatience = 250 * time.Millisecond
 )
 
 // Counter counts when somebody reads. It is safe for concurrent use.
@@ -53,10 +55,10 @@ func newCounter(count func(ctx context.Context) (*Snapshot, error)) *Counter {
 }
 
 // Read returns the last snapshot, and makes sure that it is not much older than the pause if a pass is short. It blocks at most
-// for a quarter of a second, or for a whole pass if there is no snapshot yet. Errors: CodeUnavailable, and that of ctx.
+// for a tenth of a second, after Expire for a quarter, or for a whole pass if there is no snapshot yet. Errors: CodeUnavailable, and that of ctx.
 func (c *Counter) Read(ctx context.Context) (*Snapshot, error) {
 	asked := time.Now()
-	enough := time.After(patience)
+	enough, enoughAfterChange := time.After(patience), time.After(changePatience)
 	for {
 		c.mu.Lock()
 		last := c.latest
@@ -65,17 +67,20 @@ func (c *Counter) Read(ctx context.Context) (*Snapshot, error) {
 			c.mu.Unlock()
 			return last, nil
 		}
-		pass := c.startLocked()
-		c.mu.Unlock()
-		if last == nil {
-			enough = nil
+		pass, wait := c.startLocked(), enough
+		switch {
+		case last == nil:
+			wait = nil
+		case last.began.Before(c.expired):
+			wait = enoughAfterChange
 		}
+		c.mu.Unlock()
 		select {
 		case <-pass.done:
 			if pass.err != nil {
 				return nil, pass.err
 			}
-		case <-enough:
+		case <-wait:
 			c.mu.Lock()
 			c.oweLocked(last, asked)
 			c.mu.Unlock()
@@ -84,6 +89,13 @@ func (c *Counter) Read(ctx context.Context) (*Snapshot, error) {
 			return nil, ctx.Err()
 		}
 	}
+}
+
+// Latest returns the last snapshot, or nil if there is none. It does not wait, and starts nothing.
+func (c *Counter) Latest() *Snapshot {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.latest
 }
 
 // Expire makes the next Read wait for a pass that begins now or later, as long as Read waits for a pass. An operator who has changed

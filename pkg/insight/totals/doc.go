@@ -19,9 +19,9 @@
 //  2. One pass runs at a time, and all readers share it.
 //  3. After a pass there is a pause of 3 times what it took, at least 100 ms. So reading costs at most a quarter of one
 //     core of Postgres.
-//  4. Read returns the last snapshot at once during the pause. After the pause it starts a pass and waits a quarter of a second for
+//  4. Read returns the last snapshot at once during the pause. After the pause it starts a pass and waits a tenth of a second for
 //     it. A pass of a small database ends within that time. Otherwise Read returns the last snapshot, which says its age. It waits
-//     longer only if there is no snapshot.
+//     longer after Expire, and if there is no snapshot.
 //  5. Fresh waits for a snapshot that is new enough, and also for the pause.
 //
 // # Open pages

@@ -24,12 +24,14 @@ const (
 	ByPartitions  Order = "partitions"
 	ByStored      Order = "stored"   // stored messages, of a queue
 	ByConsumed    Order = "consumed" // time since the last consumption, of a group
+	ByQueues      Order = "queues"   // queues, of a namespace or a task
 )
 
-// QueueOrders and GroupOrders are the orders of each list.
+// QueueOrders, GroupOrders and TagOrders are the orders of each list.
 var (
 	QueueOrders = []Order{ByName, ByBacklog, ByPending, ByOldest, ByFailures, ByDeadLetters, ByPartitions, ByStored}
 	GroupOrders = []Order{ByName, ByBacklog, ByOldest, ByFailures, ByDeadLetters, ByPartitions, ByConsumed}
+	TagOrders   = []Order{ByName, ByBacklog, ByPending, ByOldest, ByFailures, ByDeadLetters, ByPartitions, ByStored, ByQueues}
 )
 
 // Key is a place in a list: an element with this rank and name. Lists continue after it, also in a later snapshot.
@@ -62,12 +64,22 @@ func (k Key) compare(other Key) int {
 
 // ListQueues returns limit queues that match, after a key (nil: from the first one). next is nil on the last page.
 func (s *Snapshot) ListQueues(match func(*Queue) bool, order Order, after *Key, limit int) (found []*Queue, next *Key) {
-	return list(s.Queues, match, func(q *Queue) Key { return Key{q.rank(order), q.Name, ""} }, after, limit)
+	return s.RankQueues(match, func(q *Queue) int64 { return q.Rank(order) }, after, limit)
+}
+
+// RankQueues is ListQueues in another order: the queue with the largest rank comes first.
+func (s *Snapshot) RankQueues(match func(*Queue) bool, rank func(*Queue) int64, after *Key, limit int) (found []*Queue, next *Key) {
+	return list(s.Queues, match, func(q *Queue) Key { return Key{rank(q), q.Name, ""} }, after, limit)
+}
+
+// RankGroups is RankQueues for groups.
+func (s *Snapshot) RankGroups(match func(*Group) bool, rank func(*Group) int64, after *Key, limit int) (found []*Group, next *Key) {
+	return list(s.Groups, match, func(g *Group) Key { return Key{rank(g), g.Queue, g.Name} }, after, limit)
 }
 
 // ListGroups is ListQueues for groups.
 func (s *Snapshot) ListGroups(match func(*Group) bool, order Order, after *Key, limit int) (found []*Group, next *Key) {
-	return list(s.Groups, match, func(g *Group) Key { return Key{g.rank(order), g.Queue, g.Name} }, after, limit)
+	return s.RankGroups(match, func(g *Group) int64 { return g.Rank(order) }, after, limit)
 }
 
 func list[T any](all []T, match func(*T) bool, keyOf func(*T) Key, after *Key, limit int) (found []*T, next *Key) {
@@ -94,7 +106,8 @@ func list[T any](all []T, match func(*T) bool, keyOf func(*T) Key, after *Key, l
 	return found, next
 }
 
-func (q *Queue) rank(order Order) int64 {
+// Rank is larger for a queue that comes earlier in an order.
+func (q *Queue) Rank(order Order) int64 {
 	switch order {
 	case ByBacklog:
 		return q.Backlog()
@@ -110,12 +123,13 @@ func (q *Queue) rank(order Order) int64 {
 		return q.Partitions
 	case ByStored:
 		return q.Messages.Total
-	case ByName, ByConsumed:
+	case ByName, ByConsumed, ByQueues:
 	}
 	return 0
 }
 
-func (g *Group) rank(order Order) int64 {
+// Rank is larger for a group that comes earlier in an order.
+func (g *Group) Rank(order Order) int64 {
 	switch order {
 	case ByBacklog:
 		return g.Lag
@@ -132,7 +146,7 @@ func (g *Group) rank(order Order) int64 {
 			return math.MaxInt64 // never is the longest time
 		}
 		return older(g.ConsumedAt)
-	case ByName, ByPending, ByStored:
+	case ByName, ByPending, ByStored, ByQueues:
 	}
 	return 0
 }
@@ -152,18 +166,34 @@ type Sum struct {
 	DeadLetters, Failing       int64
 	// Oldest is the earliest of the queues; zero: there is none.
 	Oldest time.Time
+	// Late says that a group of one of the queues is late.
+	Late bool
+}
+
+// summing adds up queues.
+type summing struct {
+	Sum
+	all QueueSums
+}
+
+func (s *summing) add(q *Queue) {
+	s.all.add(&q.QueueSums)
+	s.Late = s.Late || q.Late
+	s.Queues, s.Groups, s.DeadLetters, s.Failing = s.Queues+1, s.Groups+q.Groups, s.DeadLetters+q.DeadLetters, s.Failing+q.Failing
+}
+
+func (s *summing) sum() Sum {
+	s.Partitions, s.Messages, s.Oldest = s.all.Partitions, s.all.Messages, s.all.Oldest
+	return s.Sum
 }
 
 // Sum adds up the queues that match.
 func (s *Snapshot) Sum(match func(*Queue) bool) Sum {
-	var sum Sum
-	var all QueueSums
+	var all summing
 	for i := range s.Queues {
 		if q := &s.Queues[i]; match(q) {
-			all.add(&q.QueueSums)
-			sum.Queues, sum.Groups, sum.DeadLetters, sum.Failing = sum.Queues+1, sum.Groups+q.Groups, sum.DeadLetters+q.DeadLetters, sum.Failing+q.Failing
+			all.add(q)
 		}
 	}
-	sum.Partitions, sum.Messages, sum.Oldest = all.Partitions, all.Messages, all.Oldest
-	return sum
+	return all.sum()
 }

@@ -77,7 +77,7 @@ func (all *sums) page(ctx context.Context, pool *postgres.Pool, after int64) (at
 }
 
 // of returns the sums of a key.
-func of[T any](all map[int64]*T, key int64) *T {
+func of[K comparable, T any](all map[K]*T, key K) *T {
 	if all[key] == nil {
 		all[key] = new(T)
 	}

@@ -72,7 +72,8 @@ BEGIN
      CROSS JOIN LATERAL belfry.apply_acks(
             ARRAY[p.id], ARRAY[p.uid], ARRAY[g.name], e.n, array_fill(1, e.n), v_acked, array_fill(ack.lease, e.n),
             array_fill(v_status, e.n), array_fill(convert_to(error, 'UTF8'), e.n),
-            array_fill(v_pause, e.n), NULL, true) AS a;
+            array_fill(v_pause, e.n), NULL, true, false,
+            CASE WHEN v_status > 1 THEN array_fill('the SQL role ' || session_user, e.n) END) AS a;
     IF r.lost OR r.found IS NOT TRUE THEN -- the lease has just ended, or the group is being deleted
         PERFORM belfry.raise_lease_lost(lease);
     ELSIF r.released THEN

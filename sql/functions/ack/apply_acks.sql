@@ -18,6 +18,8 @@
 --   p_sql_consumer  The caller is belfry.ack. No wake can follow its commit. So a drained cursor stays
 --                   marked ready. The next pop settles the cursor, or a server does after the notification.
 --   p_alone         The transaction has one cursor and locks nothing else; see hold_drained.
+--   p_consumers     By entry: who sent a failed ack, for belfry.attempt. An empty array: unknown for each.
+--   p_instance      The instance, for belfry.attempt.
 --
 -- The rules for the acks of one call and one cursor:
 --
@@ -40,7 +42,8 @@
 CREATE FUNCTION belfry.apply_acks(
     p_partitions bigint[], p_partition_uids uuid[], p_groups text[], p_last_entries integer[],
     p_calls integer[], p_seqs bigint[], p_leases uuid[], p_statuses smallint[], p_errors bytea[], p_pauses bigint[],
-    p_patience text, p_sql_consumer boolean DEFAULT false, p_alone boolean DEFAULT false
+    p_patience text, p_sql_consumer boolean DEFAULT false, p_alone boolean DEFAULT false,
+    p_consumers text[] DEFAULT NULL, p_instance text DEFAULT NULL
 ) RETURNS SETOF belfry.ack_row LANGUAGE plpgsql AS $$
 DECLARE
     c_unfenced constant uuid := '00000000-0000-0000-0000-000000000000';
@@ -51,6 +54,7 @@ DECLARE
     k record;
     v_now timestamptz;
     v_changes belfry.ack_change[];
+    v_tried belfry.attempt[]; -- the failed deliveries
     -- The state of the cursor.
     v_lease uuid; -- the live lease
     v_committed bigint;
@@ -195,6 +199,11 @@ BEGIN
                     v_failed := v_failed OR v_status = c_failed;
                 END IF;
             END IF;
+            IF v_status > c_completed AND (v_verdict IS NULL OR v_verdict = 4) AND (v_redelivered IS NOT NULL OR v_seq > k.committed) THEN
+                v_tried := array_append(v_tried, ROW(k.partition_id, v_seq, k.group_id, 0,
+                    CASE WHEN v_redelivered OR v_seq <= k.lease_end THEN belfry.lease_begin(v_lease) END, v_now, v_status, v_lease,
+                    convert_from(p_errors[i], 'UTF8'), p_consumers[i], p_instance)::belfry.attempt);
+            END IF;
             IF v_verdict IS NOT NULL THEN
                 RETURN NEXT ROW(1, i, v_verdict, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL)::belfry.ack_row;
             END IF;
@@ -250,6 +259,9 @@ BEGIN
         END IF;
     END LOOP;
 
+    IF v_tried IS NOT NULL THEN
+        PERFORM belfry.record_attempts(v_tried);
+    END IF;
     IF v_changes IS NULL THEN
         RETURN;
     END IF;

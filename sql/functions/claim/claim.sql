@@ -17,6 +17,9 @@
 -- sql/schema/claim_row.sql describes the result. due_floor and next_floor are set only if p_partition is
 -- NULL, and either p_look is true or the call locked no cursor.
 --
+-- If the cursor has a lease that ended without an ack, the claim stores the failed delivery; see
+-- record_lost_lease.
+--
 -- Locks the cursor of each partition it delivers from, with SKIP LOCKED. A commit with a lease does not
 -- wait for the disk: a lost lease only makes the messages due earlier. Each statement has a new
 -- snapshot, so a statement after the lock of a cursor sees the newest version of the partition. The
@@ -46,15 +49,15 @@ DECLARE
     v_any_locked boolean := false;
     v_attempt integer;
     due CURSOR FOR
-        SELECT a.ctid, a.partition_id, a.committed, a.skip, a.redrives, a.retry_at, a.failures, a.attempts, a.start_at
-          FROM (SELECT c.ctid, c.partition_id, c.committed, c.skip, c.redrives, c.retry_at, c.failures, c.attempts, c.start_at
+        SELECT a.ctid, a.partition_id, a.committed, a.skip, a.redrives, a.retry_at, a.failures, a.attempts, a.start_at, a.lease_id
+          FROM (SELECT c.ctid, c.partition_id, c.committed, c.skip, c.redrives, c.retry_at, c.failures, c.attempts, c.start_at, c.lease_id
                   FROM belfry.cursor c
                  WHERE p_partition IS NULL AND c.group_id = p_group AND c.ready_at >= v_floor AND c.ready_at <= v_now
                  ORDER BY c.ready_at LIMIT p_partitions
                    FOR NO KEY UPDATE SKIP LOCKED) AS a
         UNION ALL
-        SELECT o.ctid, o.partition_id, o.committed, o.skip, o.redrives, o.retry_at, o.failures, o.attempts, o.start_at
-          FROM (SELECT c.ctid, c.partition_id, c.committed, c.skip, c.redrives, c.retry_at, c.failures, c.attempts, c.start_at
+        SELECT o.ctid, o.partition_id, o.committed, o.skip, o.redrives, o.retry_at, o.failures, o.attempts, o.start_at, o.lease_id
+          FROM (SELECT c.ctid, c.partition_id, c.committed, c.skip, c.redrives, c.retry_at, c.failures, c.attempts, c.start_at, c.lease_id
                   FROM (SELECT n.ctid AS at, n.ready_at
                           FROM belfry.cursor n
                          WHERE n.partition_id = p_partition AND n.group_id >= p_group AND n.group_id <= p_group
@@ -112,6 +115,9 @@ BEGIN
             RETURN;
         END IF;
         v_any_locked := true;
+        IF k.lease_id IS NOT NULL THEN -- a due cursor has only a lease that has ended
+            PERFORM belfry.record_lost_lease(k.partition_id, p_group, k.ctid);
+        END IF;
         v_moved := false;
         v_redrives_ready := NULL;
         IF k.redrives > 0 AND NOT f.paused THEN

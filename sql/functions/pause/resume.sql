@@ -2,6 +2,6 @@
 -- paused.
 CREATE FUNCTION belfry.resume(queue text, partition text DEFAULT NULL, consumer_group text DEFAULT NULL) RETURNS boolean
 LANGUAGE sql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
-    SELECT belfry.change_pause_in_session($1, $2, $3, false)
+    SELECT belfry.change_pause_in_session($1, $2, $3, false, NULL)
 $$;
 REVOKE ALL ON FUNCTION belfry.resume(text, text, text) FROM PUBLIC;

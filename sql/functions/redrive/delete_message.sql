@@ -1,4 +1,4 @@
--- Deletes a message with its dead letters, redrives and traces. A cursor before the message skips it
+-- Deletes a message with its dead letters, redrives, traces, failed attempts and marks of a resend. A cursor before the message skips it
 -- from now on, so the depth of the cursor stays exact. A lease ends if it has no other message.
 --
 -- Returns a row for each changed cursor: the lease that may hold the message (or NULL), and the seconds
@@ -31,6 +31,8 @@ BEGIN
     END IF;
     UPDATE belfry.partition p SET holes = p.holes + 1 WHERE p.id = p_partition;
     DELETE FROM belfry.trace t WHERE t.partition_id = p_partition AND t.seq = v_seq;
+    DELETE FROM belfry.attempt a WHERE a.partition_id = p_partition AND a.seq = v_seq;
+    DELETE FROM belfry.resent r WHERE r.partition_id = p_partition AND r.seq = v_seq;
     DELETE FROM belfry.dead_letter d
      WHERE d.partition_id = p_partition AND d.seq = v_seq
        AND d.group_id = ANY (ARRAY (

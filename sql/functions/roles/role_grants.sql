@@ -22,7 +22,7 @@ BEGIN
             'belfry.pop(text, text, integer, text, integer), belfry.ack(uuid, uuid[], text, text, interval), belfry.extend(uuid, bigint) TO %I'),
         ('admin', 'GRANT SELECT, INSERT, UPDATE, DELETE ON ALL TABLES IN SCHEMA belfry TO %I'),
         ('admin', 'GRANT EXECUTE ON FUNCTION belfry.advance_ids(), belfry.change_grant(text, name, text, text, boolean), '
-            'belfry.pause(text, text, text), belfry.resume(text, text, text), belfry.change_pause(text, text, text, boolean) TO %I'),
+            'belfry.pause(text, text, text, text), belfry.resume(text, text, text), belfry.change_pause(text, text, text, boolean, text) TO %I'),
         ('admin', 'REVOKE INSERT, UPDATE, DELETE ON belfry.schema_migrations FROM %I'),
         ('admin', 'ALTER DEFAULT PRIVILEGES FOR ROLE %2$I IN SCHEMA belfry GRANT SELECT, INSERT, UPDATE, DELETE ON TABLES TO %1$I')
     ) AS s(kinds, text)

@@ -181,6 +181,12 @@ BEGIN
             DELETE FROM belfry.trace t
              WHERE t.partition_id = p_partition AND t.seq > v_start AND t.seq <= v_upto
                AND (v_held IS NULL OR t.seq = ANY (v_seqs)) AND t.seq <> ALL (v_kept);
+            DELETE FROM belfry.attempt a
+             WHERE a.partition_id = p_partition AND a.seq > v_start AND a.seq <= v_upto
+               AND (v_held IS NULL OR a.seq = ANY (v_seqs)) AND a.seq <> ALL (v_kept);
+            DELETE FROM belfry.resent r
+             WHERE r.partition_id = p_partition AND r.seq > v_start AND r.seq <= v_upto
+               AND (v_held IS NULL OR r.seq = ANY (v_seqs)) AND r.seq <> ALL (v_kept);
             v_gone := v_gone + v_deleted;
             unread := unread + v_unread;
             CASE rule.name

@@ -1,4 +1,4 @@
-// Sends each form that changes something once. A form with fields stays until the server has accepted it, so that
+// Sends each form that changes something once. A form stays until the server has accepted it, so that
 // nothing that was typed is lost. A payload that is not JSON is not sent. A filter leaves out its empty fields, and its fields
 // always say what the page shows.
 import { hold, release } from "./live.js";
@@ -21,7 +21,7 @@ async function reason(answer) {
   return `The answer has the status ${answer.status}. Load the page to see whether something was changed.`;
 }
 
-// send sends a form with fields. What the page showed of the action before goes.
+// send sends a form. What the page showed of the action before goes.
 async function send(form, button) {
   const body = new URLSearchParams(new FormData(form, button));
   for (const old of document.querySelectorAll(".notice")) old.remove();
@@ -31,7 +31,7 @@ async function send(form, button) {
     to = answer.redirected ? answer.url : answer.headers.get("Location");
     if (!to) refuse(await reason(answer));
   } catch {
-    refuse("The server did not answer. Load the page to see whether something was changed.");
+    refuse("The server did not answer. Press again when it is back, or load the page to see whether something was changed.");
   }
   if (!to) return done(form);
   location.assign(to);
@@ -64,7 +64,7 @@ export function startForms() {
     if (form.method !== "post" || event.defaultPrevented) return;
     if (event.submitter?.hasAttribute("formaction")) return; // a download: the page stays
     const sent = form.dataset.sent !== undefined;
-    const typed = form.getAttribute("action") === "do" && form.querySelector("textarea, input:not([type=hidden])");
+    const typed = form.getAttribute("action") === "do"; // a form without fields too: it survives a server that is away
     if (sent || typed) event.preventDefault();
     if (sent) return;
     form.dataset.sent = "";
@@ -82,6 +82,8 @@ export function startForms() {
       let wrong = "";
       try { JSON.parse(field.value); } catch (error) { wrong = `This is not JSON: ${error.message}`; }
       field.setCustomValidity(wrong);
+      const beside = document.getElementById(field.dataset.json); // says what is wrong while the person types
+      if (beside) beside.textContent = wrong;
     };
     field.addEventListener("input", check);
   }

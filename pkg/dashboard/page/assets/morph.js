@@ -12,8 +12,9 @@ function keyOf(node) {
   return `${node.nodeName} ${node.querySelector("a[href]")?.getAttribute("href") ?? (sent || (node.querySelector("th")?.textContent ?? ""))}`;
 }
 
-// The person opens folds, and a script shows the buttons for copying.
-const kept = (element, name) => name === "open" && element.nodeName === "DETAILS" || name === "hidden" && element.matches("[data-copy]");
+// The person opens folds, and a script shows the buttons for copying. A script changes an element with data-kept.
+const kept = (element, name) => name === "open" && element.nodeName === "DETAILS" || name === "hidden" && element.matches("[data-copy], [data-clip], [data-kept]") ||
+  name === "data-read" && element.matches("[data-kept]");
 
 export function morph(old, fresh) {
   if (old.nodeType !== Node.ELEMENT_NODE) {
@@ -26,6 +27,7 @@ export function morph(old, fresh) {
   for (const { name } of [...old.attributes]) {
     if (!fresh.hasAttribute(name) && !kept(old, name)) old.removeAttribute(name);
   }
+  if (old.matches("[data-kept]")) return; // a script fills it
   const byKey = Map.groupBy(old.childNodes, keyOf), stay = new Set();
   let at = old.firstChild;
   for (const next of [...fresh.childNodes]) {

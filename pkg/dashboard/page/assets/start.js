@@ -5,8 +5,10 @@ import { startCount } from "./count.js";
 import { startForms } from "./forms.js";
 import { startCharts } from "./chart.js";
 import { startKeys } from "./keys.js";
+import { startLetters } from "./letters.js";
 import { startLive } from "./live.js";
 import { startRedrive } from "./redrive.js";
+import { startSearch } from "./search.js";
 import { startSeek } from "./seek.js";
 import { startTabs } from "./tabs.js";
 
@@ -18,7 +20,9 @@ export function start() {
   startCount();
   startCharts();
   startKeys();
+  startLetters();
   startLive();
   startRedrive();
+  startSearch();
   startSeek();
 }

@@ -1,6 +1,6 @@
 -- Counts dead letters. Filter, each may be NULL: $1 queue, $2 group, $3 partition, $4 and $5 first and
--- last instant of failure, $6 transaction id, $7 the first 200 characters of the error, $8 LIKE patterns
--- of queue names.
+-- last instant of failure, $6 transaction id, $7 an array of the first 200
+-- characters of the error and of its shape, $8 LIKE patterns of queue names.
 SELECT coalesce(sum(d.n), 0)::bigint AS n
   FROM belfry.queue q
  CROSS JOIN LATERAL (
@@ -17,7 +17,8 @@ SELECT coalesce(sum(d.n), 0)::bigint AS n
            AND ($6::text IS NULL OR (
                 SELECT m.transaction_id FROM belfry.message m
                  WHERE m.partition_id = d.partition_id AND m.seq = d.seq) = $6::text)
-           AND ($7::text IS NULL OR left(d.error, 200) = $7::text)
+           AND (($7::text[])[1] IS NULL OR left(d.error, 200) = ($7::text[])[1])
+           AND (($7::text[])[2] IS NULL OR d.shape = ($7::text[])[2])
        ) AS d
  WHERE q.deleted_at IS NULL AND ($1::text IS NULL OR q.name = $1::text)
    AND ($8::text[] IS NULL OR q.name COLLATE "C" LIKE ANY ($8::text[]))

@@ -1,6 +1,6 @@
 -- Lists dead letters, the newest failure first. Filter, each may be NULL: $1 queue, $2 group, $3
--- partition, $4 and $5 first and last instant of failure, $6 transaction id, $7 the first 200 characters
--- of the error, $8 and $9 the failed_at and id after which the list continues. $10: rows at most. $11:
+-- partition, $4 and $5 first and last instant of failure, $6 transaction id, $7 an array of the first 200 characters
+-- of the error and of its shape, $8 and $9 the failed_at and id after which the list continues. $10: rows at most. $11:
 -- rows to skip. $12: LIKE patterns of queue names (NULL: any). The columns of a deleted message are
 -- NULL.
 SELECT l.id, l.failed_at, l.attempts, coalesce(l.error, '') AS error, l.queue_name, l.group_name, p.name AS partition_name,
@@ -22,7 +22,8 @@ SELECT l.id, l.failed_at, l.attempts, coalesce(l.error, '') AS error, l.queue_na
                    AND ($6::text IS NULL OR (
                         SELECT m.transaction_id FROM belfry.message m
                          WHERE m.partition_id = d.partition_id AND m.seq = d.seq) = $6::text)
-                   AND ($7::text IS NULL OR left(d.error, 200) = $7::text)
+                   AND (($7::text[])[1] IS NULL OR left(d.error, 200) = ($7::text[])[1])
+                   AND (($7::text[])[2] IS NULL OR d.shape = ($7::text[])[2])
                    AND ($8::timestamptz IS NULL OR (d.failed_at, d.id) < ($8::timestamptz, $9::bigint))
                  ORDER BY d.failed_at DESC, d.id DESC
                  LIMIT $10::bigint + $11::bigint) AS d

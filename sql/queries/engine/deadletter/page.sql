@@ -1,6 +1,6 @@
 -- Lists a page of dead letters for processing, the oldest failure first. Filter, each may be NULL: $1
 -- queue, $2 group, $3 partition, $4 and $5 first and last instant of failure, $6 transaction id, $7 the
--- first 200 characters of the error, $8 and $9 the failed_at and id after which the list continues. $10:
+-- array of count.sql for the error, $8 and $9 the failed_at and id after which the list continues. $10:
 -- rows at most. $11 and $12: the snapshot and the instant of a count. The ids are valid in the returned
 -- epoch. existed: the count includes the dead letter.
 SELECT d.id, d.failed_at, belfry.epoch() AS epoch, belfry.existed(d.inserted_by, d.failed_at, $11::text::pg_snapshot, $12::timestamptz) AS existed
@@ -19,7 +19,8 @@ SELECT d.id, d.failed_at, belfry.epoch() AS epoch, belfry.existed(d.inserted_by,
            AND ($6::text IS NULL OR (
                 SELECT m.transaction_id FROM belfry.message m
                  WHERE m.partition_id = d.partition_id AND m.seq = d.seq) = $6::text)
-           AND ($7::text IS NULL OR left(d.error, 200) = $7::text)
+           AND (($7::text[])[1] IS NULL OR left(d.error, 200) = ($7::text[])[1])
+           AND (($7::text[])[2] IS NULL OR d.shape = ($7::text[])[2])
            AND ($8::timestamptz IS NULL OR (d.failed_at, d.id) > ($8::timestamptz, $9::bigint))
          ORDER BY d.failed_at, d.id
          LIMIT $10::bigint) AS d

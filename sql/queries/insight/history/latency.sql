@@ -1,5 +1,5 @@
 -- Adds up the histograms from $1 to $2 by queue, in intervals of $3 seconds (0: one interval). $4: LIKE
--- patterns of queue names (NULL: any), $5 a queue, $6 a group (NULL: any). Returns one row for each
+-- patterns of queue names (NULL: any), $5 queues, $6 a group (NULL: any). Returns one row for each
 -- interval, queue and bucket of the histogram, in this order. $7: rows that may not be written yet, as
 -- in series.sql.
 SELECT CASE WHEN $3::bigint > 0 THEN date_bin(make_interval(secs => $3::bigint), h.at, 'epoch') ELSE $1::timestamptz END AS at, h.queue,
@@ -14,7 +14,7 @@ SELECT CASE WHEN $3::bigint > 0 THEN date_bin(make_interval(secs => $3::bigint),
  CROSS JOIN LATERAL unnest(h.latency) AS e(element)
  WHERE h.at >= $1::timestamptz AND h.at < $2::timestamptz
    AND ($4::text[] IS NULL OR h.queue COLLATE "C" LIKE ANY ($4::text[]))
-   AND ($5::text IS NULL OR h.queue = $5::text)
+   AND ($5::text[] IS NULL OR h.queue IN (SELECT unnest($5::text[])))
    AND ($6::text IS NULL OR h.consumer_group = $6::text)
  GROUP BY 1, 2, 3
  ORDER BY 1, 2, 3

@@ -1,5 +1,5 @@
 -- Lists the numbers of waiting requests, from $1 to $2, the newest first. $3: LIKE patterns of queue
--- names (NULL: any), $4 a queue, $5 a group (NULL: any). $6: rows at most. $7: rows of queues that may
+-- names (NULL: any), $4 queues, $5 a group (NULL: any). $6: rows at most. $7: rows of queues that may
 -- not be written yet, as in series.sql, with the host and the process. A row may be listed twice.
 SELECT h.at, h.minutes, h.instance, h.queue, h.consumer_group, h.parked, h.hostname, h.pid
   FROM (
@@ -12,7 +12,7 @@ SELECT h.at, h.minutes, h.instance, h.queue, h.consumer_group, h.parked, h.hostn
          hostname text, pid bigint)) h
  WHERE h.at >= $1::timestamptz AND h.at < $2::timestamptz AND h.parked IS NOT NULL
    AND ($3::text[] IS NULL OR h.queue COLLATE "C" LIKE ANY ($3::text[]))
-   AND ($4::text IS NULL OR h.queue = $4::text)
+   AND ($4::text[] IS NULL OR h.queue IN (SELECT unnest($4::text[])))
    AND ($5::text IS NULL OR h.consumer_group = $5::text)
  ORDER BY h.at DESC
  LIMIT $6::bigint

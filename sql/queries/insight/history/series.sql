@@ -1,5 +1,5 @@
 -- Sums the counters from $1 to $2 in buckets of $3 seconds, the newest first. $4: LIKE patterns of queue
--- names (NULL: any), $5 a queue, $6 a group, $7 a namespace, $8 a task (NULL: any). $9: one row for each
+-- names (NULL: any), $5 queues, $6 a group, $7 a namespace, $8 a task (NULL: any). $9: one row for each
 -- bucket and queue, for the $10 queues with the most messages. $11: rows that may not be written yet, as
 -- a JSON array of objects with the column names. If belfry.history has such a row already, the row of
 -- $11 is left out.
@@ -34,7 +34,7 @@ WITH summed AS MATERIALIZED (
        WHERE NOT EXISTS (SELECT 1 FROM belfry.history_instance i WHERE i.at = o.at AND i.minutes = o.minutes AND i.instance = o.instance)) h
      WHERE h.at >= $1::timestamptz AND h.at < $2::timestamptz
        AND ($4::text[] IS NULL OR h.queue COLLATE "C" LIKE ANY ($4::text[]))
-       AND ($5::text IS NULL OR h.queue = $5::text)
+       AND ($5::text[] IS NULL OR h.queue IN (SELECT unnest($5::text[])))
        AND ($6::text IS NULL OR h.consumer_group = $6::text)
        AND ($7::text IS NULL OR h.queue IN (SELECT q.name FROM belfry.queue q WHERE q.namespace = $7::text AND q.deleted_at IS NULL))
        AND ($8::text IS NULL OR h.queue IN (SELECT q.name FROM belfry.queue q WHERE q.task = $8::text AND q.deleted_at IS NULL))

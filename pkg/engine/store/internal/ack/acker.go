@@ -33,6 +33,8 @@ type Deps struct {
 	Names     *names.Directory
 	Waker     *wake.Waker
 	Delivered *delivered.Cache
+	// Instance is the name of this instance, which is stored with failed attempts.
+	Instance string
 }
 
 // Acker applies acknowledgments. It is safe for concurrent use.
@@ -99,6 +101,8 @@ type Call struct {
 	ofLog []bool
 	// owned is set if Items is a copy, which Resolve may change.
 	owned bool
+	// instance is the name of this instance.
+	instance string
 }
 
 // NewCall returns a call for items.
@@ -113,7 +117,7 @@ func NewCall(items []queue.AckItem) *Call {
 func (call *Call) Clone() *Call {
 	return &Call{
 		Items: slices.Clone(call.Items), Results: slices.Clone(call.Results), Partitions: slices.Clone(call.Partitions),
-		Found: slices.Clone(call.Found), Seqs: slices.Clone(call.Seqs), ofLog: slices.Clone(call.ofLog),
+		Found: slices.Clone(call.Found), Seqs: slices.Clone(call.Seqs), ofLog: slices.Clone(call.ofLog), instance: call.instance,
 	}
 }
 
@@ -129,14 +133,17 @@ func (call *Call) Add(index int, seq int64, status queue.AckStatus) {
 }
 
 // Resolve finds the partitions of call, and the seqs of recently delivered messages. It replaces characters in error
-// texts that the database cannot store.
+// texts and in names of consumers that the database cannot store.
 func (a *Acker) Resolve(ctx context.Context, call *Call) error {
+	call.instance = a.Instance
 	for i := range call.Items {
-		if text := a.Pool.Storable(ctx, call.Items[i].Error); text != call.Items[i].Error {
+		item := &call.Items[i]
+		failure, consumer := a.Pool.Storable(ctx, item.Error), a.Pool.Storable(ctx, item.Consumer)
+		if failure != item.Error || consumer != item.Consumer {
 			if !call.owned {
 				call.Items, call.owned = slices.Clone(call.Items), true
 			}
-			call.Items[i].Error = text
+			call.Items[i].Error, call.Items[i].Consumer = failure, consumer
 		}
 	}
 	ids := make([]queue.ID, len(call.Items))

@@ -229,14 +229,18 @@ func (f *Flush) Queue(b *pgx.Batch) {
 	n := len(f.entries)
 	lastEntries := make([]int32, len(f.Partitions))
 	calls, seqs, leases, statuses := make([]int32, n), make([]int64, n), make([][16]byte, n), make([]int16, n)
-	errors, pauses := [][]byte{}, []*int64{}
+	errors, pauses, consumers := [][]byte{}, []*int64{}, []string{}
 	for i, e := range f.entries {
 		ack := &e.call.Items[e.items[0]]
 		lastEntries[e.cursor] = int32(i + 1)
 		calls[i], seqs[i], leases[i], statuses[i] = e.callNumber, e.seq, leaseOf(ack), int16(ack.Status)
-		if ack.Error != "" && (ack.Status == queue.AckFailed || ack.Status == queue.AckDead) {
+		if ack.Error != "" && ack.Status != queue.AckCompleted {
 			errors = slices.Concat(errors, make([][]byte, i+1-len(errors)))
 			errors[i] = []byte(ack.Error)
+		}
+		if ack.Consumer != "" && ack.Status != queue.AckCompleted {
+			consumers = slices.Concat(consumers, make([]string, i+1-len(consumers)))
+			consumers[i] = ack.Consumer
 		}
 		if ack.RetryAfter != nil {
 			pauses = slices.Concat(pauses, make([]*int64, i+1-len(pauses)))
@@ -250,10 +254,18 @@ func (f *Flush) Queue(b *pgx.Batch) {
 		f.Partitions, f.partitionIDs, f.groups, lastEntries, calls, seqs, leases, statuses, errors, pauses, lockTimeout(f.Patience),
 	}
 	if len(f.Leases) > 0 {
-		b.Queue(sqlAckApplyLeases, append(args, queue.RawIDs(f.Leases))...)
+		b.Queue(sqlAckApplyLeases, append(args, queue.RawIDs(f.Leases), consumers, f.instance())...)
 	} else {
-		b.Queue(sqlAckApply, append(args, f.Alone && n > 0 && len(f.Partitions) == 1)...)
+		b.Queue(sqlAckApply, append(args, f.Alone && n > 0 && len(f.Partitions) == 1, consumers, f.instance())...)
 	}
+}
+
+// instance returns the name of this instance, for failed attempts.
+func (f *Flush) instance() string {
+	if len(f.calls) == 0 {
+		return ""
+	}
+	return f.calls[0].instance
 }
 
 // leaseOf returns the lease that the ack names, or the zero id for an ack without a lease. It

@@ -294,6 +294,7 @@ func (f *flush) commit(ctx context.Context, r *Runner, conn *pgxpool.Conn) error
 	touched := f.touched()
 	b := &pgx.Batch{}
 	steps := []string{"committing a transaction"}
+	f.queueMark(b)
 	if f.t.auditRow != nil {
 		b.Queue(f.t.auditRow.statement, f.t.auditRow.args...)
 		steps = []string{"writing the audit row", "committing a transaction"}
@@ -303,6 +304,9 @@ func (f *flush) commit(ctx context.Context, r *Runner, conn *pgxpool.Conn) error
 	var committed bool
 	ready := f.acks.Ready()
 	err := pipeline.Send(ctx, conn, b, func(results pgx.BatchResults) error {
+		if err := f.readMark(results); err != nil {
+			return err
+		}
 		if err := pipeline.Skip(results, steps...); err != nil {
 			return err
 		}

@@ -214,6 +214,9 @@ type call struct {
 	// auditRow is committed with a transaction of an operator. It is nil for a transaction of a
 	// client.
 	auditRow *auditRow
+	// resend is nil if the transaction is not a resend. removed is the number of dead letters that it deleted.
+	resend  *queue.Resend
+	removed int64
 }
 
 // auditRow is the statement that writes an audit row.
@@ -238,7 +241,7 @@ func (t *call) audit(ctx context.Context) *audit.Entry {
 }
 
 func newCall(tx *queue.Transaction) *call {
-	t := &call{operations: tx.Operations, failures: make([]string, len(tx.Operations))}
+	t := &call{operations: tx.Operations, resend: tx.Resend, failures: make([]string, len(tx.Operations))}
 	var items []queue.PushItem
 	var acks []queue.AckItem
 	for at, op := range tx.Operations {
@@ -305,7 +308,7 @@ func (t *call) refused() bool {
 
 // result returns the results in the order of the operations.
 func (t *call) result() queue.TransactionResult {
-	r := queue.TransactionResult{Applied: !t.refused(), Error: t.failure, Stale: t.failure == errStale, Operations: make([]queue.OperationResult, len(t.operations))}
+	r := queue.TransactionResult{Applied: !t.refused(), Error: t.failure, Stale: t.failure == errStale, Removed: t.removed, Operations: make([]queue.OperationResult, len(t.operations))}
 	if t.cycle != nil && t.cycle.partition != nil {
 		r.Queue = t.cycle.partition.Queue
 	}

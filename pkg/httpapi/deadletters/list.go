@@ -1,4 +1,4 @@
-package observe
+package deadletters
 
 import (
 	"strconv"
@@ -8,26 +8,27 @@ import (
 	"github.com/belfry-mq/belfry/pkg/access/identity"
 	"github.com/belfry-mq/belfry/pkg/client/api"
 	"github.com/belfry-mq/belfry/pkg/engine/deadletter"
+	"github.com/belfry-mq/belfry/pkg/httpapi/observe"
 	"github.com/belfry-mq/belfry/pkg/httpapi/wire"
 	"github.com/belfry-mq/belfry/pkg/queue"
 )
 
-// ListDeadLetters serves GET /api/v1/dlq.
-func (h *Handlers) ListDeadLetters(p *wire.Params) (any, error) {
-	filter, page := DeadLetterFilter(p), wire.ReadPage(p, 100)
+// List serves GET /api/v1/dlq.
+func (h *Handlers) List(p *wire.Params) (any, error) {
+	filter, page := ReadFilter(p), wire.ReadPage(p, 100)
 	after := deadletter.ListKey{}
-	p.Check(mayReadNamed(p, filter.Queue))
+	p.Check(observe.MayReadNamed(p, filter.Queue))
 	after.FailedAt, after.ID = wire.ReadCursor(p, func(id string) (int64, error) { return strconv.ParseInt(id, 10, 64) })
 	if p.Err != nil {
 		return nil, p.Err
 	}
-	found, err := h.DeadLetters.List(p.Ctx(), filter, after, page.Limit, page.Offset)
+	found, err := h.Letters.List(p.Ctx(), filter, after, page.Limit, page.Offset)
 	next := wire.NextPage(wire.Cut(page, len(found.Letters), found.Cut), found.Letters, func(last *deadletter.Letter) string { return wire.Cursor(last.FailedAt, last.ID) })
-	return api.DeadLetters{Messages: wire.Each(found.Letters, DeadLetterRow), Total: found.Total, Pagination: next}, err
+	return api.DeadLetters{Messages: wire.Each(found.Letters, Row), Total: found.Total, Pagination: next}, err
 }
 
-// DeadLetterRow describes a dead letter.
-func DeadLetterRow(l *deadletter.Letter) api.DeadLetter {
+// Row describes a dead letter.
+func Row(l *deadletter.Letter) api.DeadLetter {
 	row := api.DeadLetter{
 		ID: wire.IDOrNull(l.MessageID), PartitionID: l.PartitionID.String(), Queue: l.Queue, Partition: l.Partition, ConsumerGroup: l.Group,
 		ErrorMessage: l.Error, RetryCount: int64(l.Failures), Data: l.Payload, DataError: l.PayloadError, ProducerSub: wire.OrNull(l.ProducerSub),
@@ -39,10 +40,14 @@ func DeadLetterRow(l *deadletter.Letter) api.DeadLetter {
 	return row
 }
 
-// DeadLetterFilter reads the parameters of a list or a purge.
-func DeadLetterFilter(p *wire.Params) deadletter.Filter {
+// ReadFilter reads the parameters of a list or a purge.
+func ReadFilter(p *wire.Params) deadletter.Filter {
 	f := deadletter.Filter{Queue: p.Name("queue"), Group: p.Name("consumerGroup"), Partition: p.Name("partition")}
-	f.Error = errorOf(p)
+	if text := errorOf(p, "error"); text != nil {
+		first := FirstCharacters(*text)
+		f.Error = &first
+	}
+	f.Shape = errorOf(p, "errorShape")
 	f.TransactionID = wire.OrNull(p.TransactionID())
 	f.From, f.To = p.Instant("from"), p.Instant("to")
 	p.Check(wire.CheckSpan(f.From, f.To))
@@ -50,13 +55,13 @@ func DeadLetterFilter(p *wire.Params) deadletter.Filter {
 	return f
 }
 
-// errorOf returns the parameter error, or nil if it is absent or empty.
-func errorOf(p *wire.Params) *string {
-	text := p.QueryParam("error")
+// errorOf returns a parameter with an error or its shape, or nil if the parameter is absent or empty.
+func errorOf(p *wire.Params, name string) *string {
+	text := p.QueryParam(name)
 	if !utf8.ValidString(text) || strings.ContainsRune(text, 0) {
-		p.Check(queue.Invalidf("error contains a NUL character or is not UTF-8"))
+		p.Check(queue.Invalidf("%s contains a NUL character or is not UTF-8", name))
 	}
-	return wire.OrNull(FirstCharacters(text))
+	return wire.OrNull(text)
 }
 
 // FirstCharacters returns the first characters of an error, which a filter compares.

@@ -1,8 +1,9 @@
-package pages
+package listing
 
 import (
 	"html/template"
 	"net/http"
+	"net/url"
 	"slices"
 	"time"
 
@@ -23,7 +24,7 @@ type column struct{ Key, Name string }
 
 var columns = []column{
 	{"namespace", "Namespace"}, {"task", "Task"}, {"groups", "Groups"}, {"partitions", "Partitions"}, {"stored", "Stored"}, {"pending", "Pending"},
-	{"processing", "In delivery"}, {"failing", "Failing"}, {"dead", "Dead letters"}, {"lag", "Oldest"}, {"latency", "p99"}, {"hour", "Last hour"},
+	{"processing", "In delivery"}, {"failing", "Failing"}, {"failed", "Failed"}, {"dead", "Dead letters"}, {"lag", "Oldest"}, {"latency", "p99"}, {"hour", "Last hour"},
 }
 
 // defaultColumns are the shown columns if the URL names none.
@@ -32,6 +33,7 @@ var defaultColumns = []string{"partitions", "pending", "processing", "dead", "la
 // sorts are the orders of the API by the columns that a list of queues or groups can be sorted by.
 var sorts = map[string]string{
 	"pending": "pending", "left": "backlog", "dead": "deadLetters", "lag": "oldest", "failing": "failures", "partitions": "partitions", "stored": "stored", "consumed": "consumed",
+	"failed": "failed",
 }
 
 type queuesData struct {
@@ -59,24 +61,30 @@ type queueRow struct {
 	Line template.HTML
 	// Fill is the length of the gauge from 0 to 10: the pending messages relative to the largest number on the page.
 	Fill int
+	// Failed counts the failed acknowledgments of the last hour. It is known if the list is sorted by it.
+	Failed int64
 }
 
-func queues(r *page.Request) (*page.Content, error) {
+// Queues is the page of all queues.
+func Queues(r *page.Request) (*page.Content, error) {
 	data := &queuesData{
 		Columns: columns, Shown: shownColumns(r.Query["c"]),
 		Name: r.Query.Get("name"), Namespace: r.Query.Get("namespace"), Task: r.Query.Get("task"), Sort: r.Query.Get("sort"),
+	}
+	if data.Sort == "failed" {
+		data.Shown["failed"] = true
 	}
 	data.Filtered = data.Name != "" || data.Namespace != "" || data.Task != ""
 	path := string(page.Link("/api/v1/queues", "limit", queuesPage, "name", data.Name, "namespace", data.Namespace, "task", data.Task, "sort", sorts[data.Sort]))
 	if r.Query.Has("after") {
 		path += "&cursor=" + template.URLQueryEscaper(r.Query.Get("after"))
-		data.First = with(r, "queues", "after", "")
+		data.First = page.With(r, "queues", "after", "")
 	}
 	found, err := source.Read[api.QueuePage](r.Ctx, r.Client, r.Caller, path)
 	if err != nil {
 		return nil, err
 	}
-	ops, err := source.Read[api.QueueOps](r.Ctx, r.Client, r.Caller, "/api/v1/analytics/queue-ops?live=false")
+	ops, err := operations(r, found.Queues)
 	if err != nil {
 		return nil, err
 	}
@@ -94,6 +102,18 @@ func queues(r *page.Request) (*page.Content, error) {
 	}}, nil
 }
 
+// operations returns the counts of the last hour of the listed queues.
+func operations(r *page.Request, listed []api.CountedQueue) (*api.QueueOps, error) {
+	if len(listed) == 0 {
+		return &api.QueueOps{}, nil
+	}
+	names := url.Values{"live": {"false"}}
+	for i := range listed {
+		names.Add("queues", listed[i].Name)
+	}
+	return source.Read[api.QueueOps](r.Ctx, r.Client, r.Caller, "/api/v1/analytics/queue-ops?"+names.Encode())
+}
+
 func shownColumns(chosen []string) map[string]bool {
 	if len(chosen) == 0 {
 		chosen = defaultColumns
@@ -109,14 +129,14 @@ func shownColumns(chosen []string) map[string]bool {
 func (d *queuesData) list(r *page.Request, found *api.QueuePage) {
 	most := int64(1)
 	for _, q := range found.Queues {
-		d.Rows = append(d.Rows, queueRow{CountedQueue: q})
+		d.Rows = append(d.Rows, queueRow{CountedQueue: q, Failed: page.Optional(q.FailedLastHour)})
 		most = max(most, q.Messages.Pending)
 	}
 	for i := range d.Rows {
 		d.Rows[i].Fill = int((d.Rows[i].Messages.Pending*10 + most - 1) / most)
 	}
 	if next := found.Pagination.Next; next != nil {
-		d.Next = with(r, "queues", "after", *next)
+		d.Next = page.With(r, "queues", "after", *next)
 	}
 	d.CountedAt, d.Sorts = found.CountedAt, sortLinks(r, "queues")
 	d.Empty = len(d.Rows) == 0 && !d.Filtered && d.First == "" && d.Next == ""
@@ -124,9 +144,9 @@ func (d *queuesData) list(r *page.Request, found *api.QueuePage) {
 
 // sortLinks are the links for the orders of a list, by column.
 func sortLinks(r *page.Request, path string) map[string]template.URL {
-	links := map[string]template.URL{"name": with(r, path, "sort", "")}
+	links := map[string]template.URL{"name": page.With(r, path, "sort", "")}
 	for key := range sorts {
-		links[key] = with(r, path, "sort", key)
+		links[key] = page.With(r, path, "sort", key)
 	}
 	return links
 }
@@ -158,23 +178,6 @@ func names(all []string) []string {
 	slices.Sort(all)
 	all = slices.DeleteFunc(slices.Compact(all), func(text string) bool { return text == "" })
 	return all[:min(len(all), maxNames)]
-}
-
-// with returns the URL of the shown page with another value in its query.
-func with(r *page.Request, path, name, value string) template.URL {
-	query := r.Query
-	kept := make([]string, 0, 2*len(query))
-	encoded := ""
-	for key, values := range query {
-		if key == "c" { // has several values
-			for _, v := range values {
-				encoded += "&c=" + template.URLQueryEscaper(v)
-			}
-		} else if key != name && key != "after" && len(values) > 0 {
-			kept = append(kept, key, values[0])
-		}
-	}
-	return page.Link(path, append(kept, name, value)...) + template.URL(encoded) //nolint:gosec // the values are escaped
 }
 
 // draw adds the small chart of the last hour to each row, and the p99 of the last minute with a delivery. Both leave out the

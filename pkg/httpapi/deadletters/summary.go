@@ -1,4 +1,4 @@
-package observe
+package deadletters
 
 import (
 	"strconv"
@@ -7,6 +7,8 @@ import (
 	"github.com/belfry-mq/belfry/pkg/access/identity"
 	"github.com/belfry-mq/belfry/pkg/client/api"
 	"github.com/belfry-mq/belfry/pkg/engine/deadletter"
+	"github.com/belfry-mq/belfry/pkg/httpapi/lists"
+	"github.com/belfry-mq/belfry/pkg/httpapi/observe"
 	"github.com/belfry-mq/belfry/pkg/httpapi/wire"
 	"github.com/belfry-mq/belfry/pkg/insight/totals"
 )
@@ -14,16 +16,18 @@ import (
 const (
 	// defaultLetters and maxLetters are the default and the largest number of dead letters that a summary lists.
 	defaultLetters, maxLetters = 50, 1000
-	// maxGroups is the maximum number of errors, and of partitions, in a summary.
+	// defaultExamined is the default number of dead letters that a summary examines.
+	defaultExamined = 10_000
+	// maxGroups is the maximum number of errors, of shapes and of partitions in a summary.
 	maxGroups = 50
 )
 
 // Summary serves GET /api/v1/dlq/summary. Queen MQ does not have this route.
 func (h *Handlers) Summary(p *wire.Params) (any, error) {
-	filter := DeadLetterFilter(p)
-	p.Check(mayReadNamed(p, filter.Queue))
+	filter := ReadFilter(p)
+	p.Check(observe.MayReadNamed(p, filter.Queue))
 	bounds := deadletter.SummaryBounds{
-		Examine: int64(wire.Clamp(1, wire.LeadingInt(p.QueryParam("examine"), deadletter.MaxExamined), deadletter.MaxExamined)),
+		Examine: int64(wire.Clamp(1, wire.LeadingInt(p.QueryParam("examine"), defaultExamined), deadletter.MaxExamined)),
 		Letters: int64(wire.Clamp(0, wire.LeadingInt(p.QueryParam("limit"), defaultLetters), maxLetters)),
 		Groups:  maxGroups,
 	}
@@ -32,13 +36,18 @@ func (h *Handlers) Summary(p *wire.Params) (any, error) {
 	if p.Err != nil {
 		return nil, p.Err
 	}
-	s, err := h.DeadLetters.Summary(p.Ctx(), filter, after, bounds)
+	s, err := h.Letters.Summary(p.Ctx(), filter, after, bounds)
 	if err != nil {
 		return nil, err
 	}
 	total, countedAt, err := h.countLetters(p, &filter)
 	return api.DeadLetterSummary{
 		Total: total, CountedAt: countedAt, Examined: s.Examined, Matched: s.Matched, Next: keyCursor(s.Next),
+		Shapes: wire.Each(s.Shapes, func(c *deadletter.Count) api.DeadLetterShape {
+			return api.DeadLetterShape{
+				Queue: c.Queue, ConsumerGroup: c.Group, ErrorShape: c.Shape, Example: c.Error, Texts: c.Texts, Count: c.N, Oldest: c.Oldest, Newest: c.Newest,
+			}
+		}),
 		Errors: wire.Each(s.Errors, func(c *deadletter.Count) api.DeadLetterError {
 			return api.DeadLetterError{Queue: c.Queue, ConsumerGroup: c.Group, ErrorMessage: c.Error, Count: c.N, Oldest: c.Oldest, Newest: c.Newest}
 		}),
@@ -47,17 +56,17 @@ func (h *Handlers) Summary(p *wire.Params) (any, error) {
 				Queue: c.Queue, ConsumerGroup: c.Group, Partition: c.Partition, PartitionID: c.PartitionID.String(), Count: c.N, Oldest: c.Oldest, Newest: c.Newest,
 			}
 		}),
-		Messages: wire.Each(s.Letters, DeadLetterRow), Pagination: api.Page{Limit: bounds.Letters, Next: keyCursor(s.LettersNext)},
+		Messages: wire.Each(s.Letters, Row), Pagination: api.Page{Limit: bounds.Letters, Next: keyCursor(s.LettersNext)},
 	}, err
 }
 
 // countLetters returns how many dead letters a queue, a group or everything that the caller may see has, and when they were counted.
 // Both are nil with another filter.
 func (h *Handlers) countLetters(p *wire.Params, f *deadletter.Filter) (total *int64, at *time.Time, err error) {
-	if f.Partition != nil || f.TransactionID != nil || f.Error != nil || !f.From.IsZero() || !f.To.IsZero() {
+	if f.Partition != nil || f.TransactionID != nil || f.Error != nil || f.Shape != nil || !f.From.IsZero() || !f.To.IsZero() {
 		return nil, nil, nil
 	}
-	s, err := h.counted(p)
+	s, err := lists.Counted(p, h.Totals)
 	if err != nil {
 		return nil, nil, err
 	}

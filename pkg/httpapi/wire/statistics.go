@@ -1,10 +1,9 @@
-package httpapi
+package wire
 
 import (
 	"context"
 	"time"
 
-	"github.com/belfry-mq/belfry/pkg/httpapi/wire"
 	"github.com/belfry-mq/belfry/pkg/queue"
 )
 
@@ -15,20 +14,21 @@ const (
 	statisticsWait = 5 * time.Second
 )
 
-// statisticsLimit limits how many requests for statistics read the database at a time. Such a query can
+// Statistics limits how many requests for statistics read the database at a time. Such a query can
 // take seconds on a large database. Without the limit, a dashboard could use all connections of the pool.
-type statisticsLimit struct {
+type Statistics struct {
 	// reading holds one element for each request that reads.
 	reading chan struct{}
 }
 
-func newStatisticsLimit() statisticsLimit {
-	return statisticsLimit{reading: make(chan struct{}, maxStatistics)}
+// NewStatistics returns the limit of one server.
+func NewStatistics() Statistics {
+	return Statistics{reading: make(chan struct{}, maxStatistics)}
 }
 
-// acquire blocks until the request may read. The caller calls release after the read. If ctx ends or
-// statisticsWait has passed, acquire returns CodeOverloaded.
-func (l statisticsLimit) acquire(ctx context.Context) (release func(), err error) {
+// Acquire blocks until the request may read. The caller calls release after the read. If ctx ends or
+// statisticsWait has passed, Acquire returns CodeOverloaded.
+func (l Statistics) Acquire(ctx context.Context) (release func(), err error) {
 	ctx, cancel := context.WithTimeout(ctx, statisticsWait)
 	defer cancel()
 	select {
@@ -42,10 +42,10 @@ func (l statisticsLimit) acquire(ctx context.Context) (release func(), err error
 	}
 }
 
-// limit returns read with the limit. A request does not count while its client reads the answer.
-func (l statisticsLimit) limit(read func(p *wire.Params) (any, error)) func(p *wire.Params) (any, error) {
-	return func(p *wire.Params) (any, error) {
-		release, err := l.acquire(p.Ctx())
+// Limit returns read with the limit. A request does not count while its client reads the answer.
+func (l Statistics) Limit(read func(p *Params) (any, error)) func(p *Params) (any, error) {
+	return func(p *Params) (any, error) {
+		release, err := l.Acquire(p.Ctx())
 		if err != nil {
 			return nil, err
 		}
