@@ -35,6 +35,10 @@ func resendMessage(f form) (change, error) {
 	body := map[string]any{
 		"payload": json.RawMessage(payload), "queue": f.queue(), "partition": f.Get("to"), "transactionId": f.Get("once"), "remove": f.Get("remove") == "true",
 	}
+	var err error
+	if body["headers"], err = f.headers(); err != nil {
+		return c, err
+	}
 	c.body, c.describe = body, func(answer any) (string, bool) {
 		made, _ := answer.(map[string]any)
 		return fmt.Sprintf("The message is sent again as %v.", made["transactionId"]), false

@@ -3,8 +3,10 @@ package dashboard
 import (
 	"encoding/json"
 	"errors"
+	"fmt"
 	"net/http"
 	"net/url"
+	"strings"
 
 	"github.com/belfry-mq/belfry/pkg/client/api"
 	"github.com/belfry-mq/belfry/pkg/dashboard/pages"
@@ -52,9 +54,32 @@ func push(f form) (change, error) {
 			item[field[0]] = value
 		}
 	}
+	headers, err := f.headers()
+	if err != nil {
+		return change{}, err
+	}
+	if len(headers) > 0 {
+		item["headers"] = headers
+	}
 	return change{method: http.MethodPost, path: "/api/v1/push", body: map[string]any{"items": []any{item}}, describe: func(answer any) (string, bool) {
 		return describePush(answer, f.Get("transaction") == "")
 	}}, nil
+}
+
+// headers returns the headers of a message from a field with one header per line: NAME: VALUE.
+func (f form) headers() (map[string]string, error) {
+	all := map[string]string{}
+	for line := range strings.Lines(f.Get("headers")) {
+		if line = strings.TrimSpace(line); line == "" {
+			continue
+		}
+		name, value, found := strings.Cut(line, ":")
+		if !found {
+			return nil, fmt.Errorf("the header %q has no colon: write one header per line, such as tenant: acme", line)
+		}
+		all[strings.TrimSpace(name)] = strings.TrimSpace(value)
+	}
+	return all, nil
 }
 
 // describePush returns the text for the answer to a push. once is true if the page gave the transaction id.

@@ -3,10 +3,10 @@ package queue
 import (
 	"bytes"
 	"encoding/hex"
-	"encoding/json"
 	"slices"
 	"strings"
 
+	"github.com/go-json-experiment/json"
 	"github.com/go-json-experiment/json/jsontext"
 )
 
@@ -89,6 +89,15 @@ func encode(path string, all []header, size int) (Headers, error) {
 	}
 	b[0] = '{'
 	return append(b, '}'), nil
+}
+
+// NewHeaders returns the headers of a map that Map has made.
+func NewHeaders(all map[string]string) Headers {
+	if len(all) == 0 {
+		return nil
+	}
+	raw, _ := json.Marshal(all, json.Deterministic(true)) // a map of texts
+	return raw
 }
 
 // isToken reports whether name is a token of RFC 9110 of at most MaxHeaderName characters.

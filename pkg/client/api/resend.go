@@ -40,6 +40,8 @@ type Resend struct {
 	Partition *Name `json:"partition,omitzero"` // Absent means the name of the old partition.
 	// Absent means the payload of the old message.
 	Payload json.RawMessage `json:"payload,omitzero"`
+	// Absent means the headers of the old message. An empty object means no headers.
+	Headers map[string]string `json:"headers,omitzero"`
 	// The id of the new message. Send the same id again to repeat a request without a second message.
 	TransactionID *string `json:"transactionId,omitzero"`
 	// Delete the dead letters of the old message in the same transaction.

@@ -69,7 +69,7 @@ func TestPushErrorsNameTheProblem(t *testing.T) {
 		`SELECT belfry.push('q', 'hello')`:                                                  "22P02 belfry.push: the payload is not valid JSON: hello / Make a JSON string from a text with to_json(x::text), and an object from a row with to_json(row).",
 		`SELECT belfry.push('q', '1', delay => '1 hour', visible_at => now())`:              "22023 delay and visible_at are both given / Give one of them.",
 		`SELECT belfry.push('q', '1', delay => '-1 s')`:                                     "22023 the delay -00:00:01 is negative / Leave delay out for a message without a delay.",
-		`SELECT belfry.push_many('q', ARRAY ['1']::json[], partitions => ARRAY ['a', 'b'])`: "2202E belfry.push_many: there are 1 payloads, 2 partitions and 0 transaction ids / Give one for each payload, or leave the array out.",
+		`SELECT belfry.push_many('q', ARRAY ['1']::json[], partitions => ARRAY ['a', 'b'])`: "2202E belfry.push_many: there are 1 payloads, 2 partitions, 0 transaction ids and 0 headers / Give one for each payload, or leave the array out.",
 		`SELECT belfry.push_many('q', ARRAY ['1', NULL]::json[])`: "22023 belfry.push_many: message 2 cannot be pushed / " +
 			"A payload must not be NULL, a partition has at most 255 bytes and is not . or .., a transaction id at most 255 characters.",
 	} {

@@ -138,6 +138,12 @@ func (h *Handlers) readResend(p *wire.Params) (body api.Resend, err error) {
 		case "payload":
 			body.Payload = json.RawMessage(value.Clone())
 			return nil
+		case "headers":
+			headers, err := queue.ParseHeaders(name, value)
+			if body.Headers = headers.Map(); body.Headers == nil {
+				body.Headers = map[string]string{}
+			}
+			return err
 		case "remove":
 			var err error
 			body.Remove, err = wire.Bool(name, value)
@@ -177,7 +183,13 @@ func readText(name string, value jsontext.Value, into **string) error {
 
 // itemOf returns the new message.
 func itemOf(old *deadletter.Message, body *api.Resend) (queue.PushItem, error) {
-	item := queue.PushItem{Queue: old.Queue, Partition: old.Partition, Payload: old.Payload, TraceID: old.TraceID, TransactionID: queue.NewID().String()}
+	item := queue.PushItem{
+		Queue: old.Queue, Partition: old.Partition, Payload: old.Payload, TraceID: old.TraceID, Headers: old.Headers,
+		TransactionID: queue.NewID().String(),
+	}
+	if body.Headers != nil {
+		item.Headers = queue.NewHeaders(body.Headers)
+	}
 	if body.Queue != nil {
 		item.Queue = *body.Queue
 	}
