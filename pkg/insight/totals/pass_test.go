@@ -3,6 +3,7 @@ package totals_test
 import (
 	"fmt"
 	"math/rand/v2"
+	"slices"
 	"testing"
 	"time"
 
@@ -128,7 +129,9 @@ func (w *world) check(c *totals.Counter) {
 		require.Equal(w.t, want.ID, q.ID)
 		require.Equal(w.t, enginetest.Value[int64](w.t, w.conn, `SELECT count(*) FROM belfry.dead_letter d JOIN belfry.consumer_group g ON g.id = d.group_id
 			JOIN belfry.queue q ON q.id = g.queue_id WHERE q.name = $1 AND q.deleted_at IS NULL`, want.Name), q.DeadLetters)
-		require.Equal(w.t, q.Backlog() > 0, !q.Oldest.IsZero(), want.Name)
+		// A dead letter of one group is not in the backlog, but is unfinished for another group.
+		behind := q.Backlog() > 0 || slices.ContainsFunc(s.Groups, func(g totals.Group) bool { return g.Queue == want.Name && g.Lag > 0 })
+		require.Equal(w.t, behind, !q.Oldest.IsZero(), want.Name)
 	}
 	groups, err := stats.NewGroups(w.pool).List(w.t.Context(), nil)
 	require.NoError(w.t, err)
