@@ -11,6 +11,7 @@ export async function find(browser, server, patience) {
   const page = await browser.newPage();
   const visit = (path) => page.goto(`${server.url}/ui/${path}`);
   await visit("queues?name=find_me");
+  await page.locator("tbody th a").nth(1).waitFor({ timeout: patience }); // the page shows a queue after the next count
   assert.deepEqual(await page.locator("tbody th a").allTextContents(), ["find_me", "also find_me"]);
 
   await visit("queue?q=find_me");
