@@ -75,6 +75,7 @@ all columns of old are NULL. For a delete, all columns of new are NULL. The payl
 	flags.StringVar(&f.request.Queue, "queue", "", "the queue that gets the messages")
 	flags.StringSliceVar(&f.request.Events, "on", nil, "events: insert, update, delete (default: all three)")
 	flags.StringSliceVar(&f.request.Key, "key", nil, "columns whose values name the partition (default: one partition for all)")
+	flags.StringVar(&f.request.Headers, "headers", "", "a JSON object of texts, or an SQL expression over old and new that returns one")
 	flags.StringVar(&f.request.Condition, "when", "", "an SQL expression over old and new; only rows for which it is true send a message")
 	flags.StringSliceVar(&f.payload, "payload", []string{attach.PayloadRow}, "row, changes, or the columns of the message")
 	flags.BoolVar(&f.request.Strict, "strict", false, "fail the statement when its messages cannot be written")

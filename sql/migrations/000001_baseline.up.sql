@@ -772,6 +772,7 @@ CREATE TABLE belfry.attachment (
     condition   text,
     payload     text NOT NULL, -- row or changes.
     columns     text[], -- The columns in the payload; NULL: all.
+    headers     text, -- An object or an expression for the headers; NULL: none.
     strict      boolean NOT NULL, -- If true, a statement fails when its messages cannot be written.
     attached_by name NOT NULL DEFAULT current_user,
     attached_at timestamptz NOT NULL DEFAULT clock_timestamp(),
@@ -810,7 +811,7 @@ CREATE TRIGGER trim_attachment_failures BEFORE INSERT ON belfry.attachment_failu
 CREATE VIEW belfry.attachments WITH (security_barrier) AS
 SELECT CASE WHEN r.oid IS NULL THEN 'gone (' || a.target::oid || ')'
             WHEN NOT belfry.is_utf8(n.nspname || '.' || r.relname) THEN 'unreadable (' || a.target::oid || ')' ELSE format('%I.%I', n.nspname, r.relname) END AS "table",
-       a.queue, a.events, a.key, a.condition, a.payload, a.columns, a.strict, a.attached_by, a.attached_at,
+       a.queue, a.events, a.key, a.condition, a.payload, a.columns, a.headers, a.strict, a.attached_by, a.attached_at,
        (SELECT greatest(count(*) FILTER (WHERE t.tgtype & 1 = 0) - CASE WHEN r.relkind = 'p' AND a.events <> '{delete}'
                      AND (count(*) FILTER (WHERE t.tgtype & 1 = 1) = 0 OR EXISTS (
                             SELECT 1 FROM pg_catalog.pg_partition_tree(a.target) AS m
@@ -1473,13 +1474,14 @@ END $$;
 
 -- Turns every change of a table into a message of a queue. An earlier attachment of the table to
 -- that queue is replaced. The caller must own the table, or be a member of the owner. The owner
--- must have the rights of a producer.
+-- must have the rights of a producer. headers is an object of texts, or an expression over old and new
+-- that returns one.
 CREATE FUNCTION belfry.attach(
     target regclass, queue text, events text[] DEFAULT '{insert,update,delete}', key text[] DEFAULT '{}', condition text DEFAULT NULL,
-    payload text DEFAULT 'row', columns text[] DEFAULT NULL, strict boolean DEFAULT false
+    payload text DEFAULT 'row', columns text[] DEFAULT NULL, strict boolean DEFAULT false, headers text DEFAULT NULL
 ) RETURNS void LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $$
 BEGIN
-    EXECUTE belfry.attach_sql(target, queue, events, key, condition, payload, columns, strict);
+    EXECUTE belfry.attach_sql(target, queue, events, key, condition, payload, columns, strict, headers);
 END $$;
 
 -- From sql/functions/attach/attach_sql.sql.
@@ -1488,7 +1490,7 @@ END $$;
 -- statements. attach_sql checks as much as possible in advance, and changes nothing.
 CREATE FUNCTION belfry.attach_sql(
     target regclass, queue text, events text[] DEFAULT '{insert,update,delete}', key text[] DEFAULT '{}', condition text DEFAULT NULL,
-    payload text DEFAULT 'row', columns text[] DEFAULT NULL, strict boolean DEFAULT false
+    payload text DEFAULT 'row', columns text[] DEFAULT NULL, strict boolean DEFAULT false, headers text DEFAULT NULL
 ) RETURNS text LANGUAGE plpgsql
 SET search_path = pg_catalog, pg_temp SET standard_conforming_strings = on AS $$
 DECLARE
@@ -1501,8 +1503,7 @@ DECLARE
     v_sql text := '';
     v_gone regprocedure[];
     old record;
-    v_plan refcursor;
-    v_place text;
+    v_headers text := headers; -- an expression
     v_partition regclass;
     v_rows boolean;
 BEGIN
@@ -1511,7 +1512,7 @@ BEGIN
     IF queue IS NULL OR queue IN ('', '.', '..') OR octet_length(queue) > 255 THEN
         RAISE EXCEPTION 'the name of a queue has 1 to 255 bytes, and is not . or ..' USING ERRCODE = 'invalid_parameter_value';
     END IF;
-    PERFORM convert_to(concat_ws(' ', queue, condition, target, key, columns), 'UTF8');
+    PERFORM convert_to(concat_ws(' ', queue, condition, headers, target, key, columns), 'UTF8');
     -- The order of the events is fixed, so equal arguments give equal text.
     SELECT array_agg(e.name ORDER BY e.ord) INTO v_events
       FROM unnest(ARRAY['insert', 'update', 'delete']) WITH ORDINALITY AS e(name, ord)
@@ -1544,22 +1545,17 @@ BEGIN
         PERFORM belfry.check_push_grants(v_owner, ARRAY[queue]);
     END IF;
     IF condition IS NOT NULL THEN
+        PERFORM belfry.check_expression(target, v_schema, condition, false);
+    END IF;
+    IF ltrim(headers) LIKE '{%' THEN
         BEGIN
-            PERFORM set_config('search_path', format('pg_catalog, %I, pg_temp', v_schema), true);
-            -- The condition must be valid in parentheses and in a CASE. So it cannot end the expression
-            -- and begin another statement. A cursor also refuses several statements. There is no FETCH:
-            -- EXPLAIN would run immutable functions of the condition with the caller's rights.
-            FOREACH v_place IN ARRAY ARRAY['(%2$s' || E'\n)', 'CASE WHEN %2$s' || E'\nTHEN true END'] LOOP
-                OPEN v_plan FOR EXECUTE format(
-                    'EXPLAIN SELECT 1 FROM (SELECT * FROM %1$s) AS new, (SELECT * FROM %1$s) AS old WHERE ' || v_place, target, condition);
-                CLOSE v_plan;
-            END LOOP;
-            PERFORM set_config('search_path', 'pg_catalog, pg_temp', true);
-        EXCEPTION WHEN OTHERS THEN
-            RAISE EXCEPTION 'the condition % cannot be used: %', quote_literal(condition), SQLERRM USING ERRCODE = SQLSTATE,
-                HINT = 'A condition is a boolean expression over old and new, such as: new.total > 100 AND old.total IS DISTINCT FROM new.total. '
-                    'For an insert old is NULL, for a delete new is NULL. Write the schema of each function that is not in the schema of the table.';
+            v_headers := format('%L', belfry.check_headers(headers::json));
+        EXCEPTION WHEN invalid_text_representation THEN
+            RAISE EXCEPTION 'the headers % are not JSON', quote_literal(headers) USING ERRCODE = 'invalid_parameter_value',
+                HINT = 'Give an object of texts, such as ''{"tenant": "acme"}'', or an expression such as ''json_build_object(''''tenant'''', new.tenant)''.';
         END;
+    ELSIF headers IS NOT NULL THEN
+        PERFORM belfry.check_expression(target, v_schema, headers, true);
     END IF;
 
     v_base := 'belfry_' || left(md5(queue), 12) || '_';
@@ -1595,7 +1591,7 @@ BEGIN
                     v_owner);
             CONTINUE;
         END IF;
-        v_sql := v_sql || belfry.attachment_function(target, v_function, v_event, queue, key, condition, payload, columns, strict) || E';\n'
+        v_sql := v_sql || belfry.attachment_function(target, v_function, v_event, queue, key, condition, payload, columns, strict, v_headers) || E';\n'
             || format(E'REVOKE ALL ON FUNCTION %s() FROM PUBLIC;\nALTER FUNCTION %1$s() OWNER TO %I;\n', v_function, v_owner)
             || format(E'CREATE TRIGGER %I AFTER %s ON %s\n    REFERENCING%s FOR EACH STATEMENT EXECUTE FUNCTION %s();\n',
                 v_base || v_event, upper(v_event COLLATE "C"), target,
@@ -1616,8 +1612,9 @@ BEGIN
     END IF;
     RETURN v_sql
         || format(E'UPDATE belfry.attachment SET events = ''{}'' WHERE target = %L::regclass AND queue = %L;\n', target, queue)
-        || format(E'INSERT INTO belfry.attachment (target, queue, events, key, condition, payload, columns, strict)\n'
-                  'VALUES (%L::regclass, %L, %L, %L, %L, %L, %L, %L);' || E'\n', target, queue, v_events, key, condition, payload, columns, strict);
+        || format(E'INSERT INTO belfry.attachment (target, queue, events, key, condition, payload, columns, strict, headers)\n'
+                  'VALUES (%L::regclass, %L, %L, %L, %L, %L, %L, %L, %L);' || E'\n', target, queue, v_events, key, condition, payload, columns, strict,
+                  headers);
 END $$;
 
 -- From sql/functions/attach/attachment_failed.sql.
@@ -1646,11 +1643,11 @@ END $$;
 -- From sql/functions/attach/attachment_function.sql.
 
 -- Returns the text of the function that runs after each statement that causes p_event. The function runs
--- with the rights of the table's owner. So every name in the text has its schema. Only a condition is
--- evaluated with the table's schema in the search path.
+-- with the rights of the table's owner. So every name in the text has its schema. Only a condition
+-- and headers are evaluated with the table's schema in the search path.
 CREATE FUNCTION belfry.attachment_function(
     p_target regclass, p_name text, p_event text, p_queue text, p_key text[], p_condition text, p_payload text, p_columns text[],
-    p_strict boolean
+    p_strict boolean, p_headers text
 ) RETURNS text LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
     v_side text := CASE WHEN p_event = 'delete' THEN 'old' ELSE 'new' END;
@@ -1678,7 +1675,7 @@ DECLARE
     v_paired text := 'belfry_attachment.paired';
 BEGIN
     IF v_computed THEN
-        WHILE position(v_quote IN (SELECT concat_ws(' ', p_queue, p_condition, string_agg(a.attname, ' ')) FROM pg_attribute a WHERE a.attrelid = p_target)) > 0 LOOP
+        WHILE position(v_quote IN (SELECT concat_ws(' ', p_queue, p_condition, p_headers, string_agg(a.attname, ' ')) FROM pg_attribute a WHERE a.attrelid = p_target)) > 0 LOOP
             v_quote := v_quote || '_';
         END LOOP;
         v_quote := '$' || v_quote || '$';
@@ -1705,7 +1702,7 @@ BEGIN
           JOIN pg_type y ON y.oid = a.atttypid;
     END IF;
     v_payload := format('''op'', %L, ''table'', %s, ''row'', %s', p_event, v_source, format(v_row, v_side, 'json'));
-    v_pairs := p_event = 'update' AND (p_payload = 'changes' OR p_condition IS NOT NULL);
+    v_pairs := p_event = 'update' AND (p_payload = 'changes' OR p_condition IS NOT NULL OR p_headers IS NOT NULL);
     v_from := CASE
         -- Pairs old and new rows by their position: both transition tables have the order of the update.
         -- An update may move a row to another partition, and a trigger may drop the row there. Then the
@@ -1742,8 +1739,9 @@ BEGIN
         v_where := v_where || format(CASE WHEN v_pairs
             THEN E'COALESCE((%s\n           ), NOT %s)' ELSE E'(%s\n           )' END, p_condition, v_paired);
     END IF;
-    v_insert := format($t$INSERT INTO belfry.inbox (queue, partition, payload)
-    SELECT %L, %s, pg_catalog.json_build_object(%s)%s%s%s$t$, p_queue, v_lane, v_payload, v_from,
+    v_insert := format($t$INSERT INTO belfry.inbox (queue, partition, payload%s)
+    SELECT %L, %s, pg_catalog.json_build_object(%s)%s%s%s%s$t$, CASE WHEN p_headers IS NULL THEN '' ELSE ', headers' END, p_queue, v_lane, v_payload,
+        CASE WHEN p_headers IS NULL THEN '' ELSE format(E',\n           belfry.check_headers((%s\n           )::pg_catalog.json)', p_headers) END, v_from,
         CASE WHEN v_where IS NULL THEN '' ELSE E'\n     WHERE ' || array_to_string(v_where, E'\n       AND ') END,
         CASE WHEN v_pairs THEN E'\n     ORDER BY pair.nth' ELSE '' END);
     IF v_computed THEN
@@ -1777,9 +1775,9 @@ $t$, p_queue, p_event) END);
     RETURN format(E'CREATE FUNCTION %s() RETURNS trigger LANGUAGE plpgsql SECURITY DEFINER\n'
                   'SET search_path = pg_catalog, %spg_temp%s AS $%s$%s$%4$s$',
         p_name,
-        CASE WHEN p_condition IS NULL THEN '' ELSE
+        CASE WHEN p_condition IS NULL AND p_headers IS NULL THEN '' ELSE
             (SELECT format('%I, ', n.nspname) FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace WHERE c.oid = p_target) END,
-        CASE WHEN p_condition IS NULL THEN '' ELSE ' SET standard_conforming_strings = on' END,
+        CASE WHEN p_condition IS NULL AND p_headers IS NULL THEN '' ELSE ' SET standard_conforming_strings = on' END,
         v_tag, v_body);
 END $$;
 
@@ -1858,6 +1856,35 @@ BEGIN
             HINT = format('GRANT CREATE ON SCHEMA %I TO %I;', r.nspname,
                 CASE WHEN has_schema_privilege(current_user, r.schema_id, 'CREATE') THEN r.owner ELSE current_user END);
     END IF;
+END $$;
+
+-- From sql/functions/attach/check_expression.sql.
+
+-- Raises an error if p_text cannot be an expression over the rows old and new of a table: a boolean, or
+-- json if p_headers is true. The expression must be valid in parentheses and in a CASE. So it cannot end
+-- the expression and begin another statement. A cursor also refuses several statements. There is no FETCH:
+-- EXPLAIN would run immutable functions of the expression with the caller's rights.
+CREATE FUNCTION belfry.check_expression(p_target regclass, p_schema name, p_text text, p_headers boolean) RETURNS void LANGUAGE plpgsql
+SET search_path = pg_catalog, pg_temp SET standard_conforming_strings = on AS $$
+DECLARE
+    v_plan refcursor;
+    v_place text;
+BEGIN
+    PERFORM set_config('search_path', format('pg_catalog, %I, pg_temp', p_schema), true);
+    FOREACH v_place IN ARRAY CASE WHEN p_headers
+        THEN ARRAY['(%2$s' || E'\n)::pg_catalog.json IS NULL', 'CASE WHEN true THEN %2$s' || E'\nEND::pg_catalog.json IS NULL']
+        ELSE ARRAY['(%2$s' || E'\n)', 'CASE WHEN %2$s' || E'\nTHEN true END'] END
+    LOOP
+        OPEN v_plan FOR EXECUTE format(
+            'EXPLAIN SELECT 1 FROM (SELECT * FROM %1$s) AS new, (SELECT * FROM %1$s) AS old WHERE ' || v_place, p_target, p_text);
+        CLOSE v_plan;
+    END LOOP;
+EXCEPTION WHEN OTHERS THEN
+    RAISE EXCEPTION 'the % % cannot be used: %', CASE WHEN p_headers THEN 'headers' ELSE 'condition' END, quote_literal(p_text), SQLERRM
+        USING ERRCODE = SQLSTATE, HINT = CASE WHEN p_headers
+            THEN 'The headers are an object of texts, or a json expression over old and new, such as: json_build_object(''tenant'', new.tenant). '
+            ELSE 'A condition is a boolean expression over old and new, such as: new.total > 100 AND old.total IS DISTINCT FROM new.total. ' END
+            || 'For an insert old is NULL, for a delete new is NULL. Write the schema of each function that is not in the schema of the table.';
 END $$;
 
 -- From sql/functions/attach/detach.sql.
@@ -4070,7 +4097,7 @@ BEGIN
         ('producer consumer admin', 'GRANT USAGE ON SCHEMA belfry TO %I'), ('producer consumer admin', 'GRANT SELECT ON belfry.grants TO %I'),
         ('producer admin', 'GRANT INSERT (queue, partition, payload, transaction_id, trace_id, visible_at, headers), SELECT (id) ON belfry.inbox, belfry.outbox TO %I'),
         -- Rights on columns, because a role with UPDATE or DELETE on a whole table may also lock the table.
-        ('producer admin', 'GRANT INSERT (target, queue, events, key, condition, payload, columns, strict), UPDATE (events) ON belfry.attachment TO %I'),
+        ('producer admin', 'GRANT INSERT (target, queue, events, key, condition, payload, columns, headers, strict), UPDATE (events) ON belfry.attachment TO %I'),
         ('producer admin', 'GRANT INSERT (target, queue, event, code, message) ON belfry.attachment_failure TO %I'),
         ('producer admin', 'GRANT SELECT ON belfry.attachment, belfry.attachment_failure, belfry.attachments, belfry.outbox TO %I'),
         ('producer consumer admin', (SELECT 'GRANT EXECUTE ON FUNCTION ' || string_agg(f.oid::regprocedure::text, ', ' ORDER BY f.oid) || ' TO %I' FROM pg_proc f
@@ -4713,4 +4740,4 @@ BEGIN
         END LOOP;
     END LOOP;
 END $$;
-COMMENT ON FUNCTION belfry.baseline() IS '7b1108a5b43cc4635ff697d5476a7c993c17eeef516f1e985033f7b6553b0efe';
+COMMENT ON FUNCTION belfry.baseline() IS 'cd52ed9c6732f5f6844332f318bbe93040354ac99b1346db359e302193639703';

@@ -10,6 +10,7 @@ CREATE TABLE belfry.attachment (
     condition   text,
     payload     text NOT NULL, -- row or changes.
     columns     text[], -- The columns in the payload; NULL: all.
+    headers     text, -- An object or an expression for the headers; NULL: none.
     strict      boolean NOT NULL, -- If true, a statement fails when its messages cannot be written.
     attached_by name NOT NULL DEFAULT current_user,
     attached_at timestamptz NOT NULL DEFAULT clock_timestamp(),

@@ -6,7 +6,7 @@
 CREATE VIEW belfry.attachments WITH (security_barrier) AS
 SELECT CASE WHEN r.oid IS NULL THEN 'gone (' || a.target::oid || ')'
             WHEN NOT belfry.is_utf8(n.nspname || '.' || r.relname) THEN 'unreadable (' || a.target::oid || ')' ELSE format('%I.%I', n.nspname, r.relname) END AS "table",
-       a.queue, a.events, a.key, a.condition, a.payload, a.columns, a.strict, a.attached_by, a.attached_at,
+       a.queue, a.events, a.key, a.condition, a.payload, a.columns, a.headers, a.strict, a.attached_by, a.attached_at,
        (SELECT greatest(count(*) FILTER (WHERE t.tgtype & 1 = 0) - CASE WHEN r.relkind = 'p' AND a.events <> '{delete}'
                      AND (count(*) FILTER (WHERE t.tgtype & 1 = 1) = 0 OR EXISTS (
                             SELECT 1 FROM pg_catalog.pg_partition_tree(a.target) AS m

@@ -209,7 +209,7 @@ func TestGoClientAdministers(t *testing.T) {
 	require.NoError(t, err)
 	require.EqualValues(t, 7, *set.Options.LeaseTime)
 
-	_, err = c.PushMany(ctx, []goclient.Item{{Queue: "a/b", TransactionID: "one", Payload: 1}, {Queue: "a/b", TransactionID: "two", Payload: 2}})
+	_, err = c.PushMany(ctx, []goclient.Item{{Queue: "a/b", TransactionID: "one", Payload: 1, Headers: map[string]string{"Tenant": "acme"}}, {Queue: "a/b", TransactionID: "two", Payload: 2}})
 	require.NoError(t, err)
 	pop := func() *goclient.Raw {
 		t.Helper()
@@ -219,6 +219,7 @@ func TestGoClientAdministers(t *testing.T) {
 		return got[0]
 	}
 	first := pop()
+	require.Equal(t, map[string]string{"tenant": "acme"}, first.Headers)
 	_, err = c.Ack(ctx, goclient.Ack{TransactionID: first.TransactionID, PartitionID: first.PartitionID, LeaseID: first.LeaseID, Group: "g", Status: goclient.DeadLettered})
 	require.NoError(t, err)
 	which := goclient.Redrive{Queue: "a/b", Group: "g", TransactionID: "one", DryRun: true}

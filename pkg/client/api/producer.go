@@ -9,6 +9,7 @@ type Attachment struct {
 	Events []string `json:"events"`
 	// The columns whose values form the name of the partition. If it is empty, all rows go to one partition.
 	Key        []string  `json:"key"`
+	Headers    *string   `json:"headers"`   // A JSON object of texts, or an SQL expression that returns one. null: no headers.
 	Condition  *string   `json:"condition"` // Only rows for which this SQL expression is true become messages. null: all rows become messages.
 	Payload    string    `json:"payload"`
 	Columns    []string  `json:"columns"`    // The columns in the payload. Empty: all.

@@ -47,6 +47,8 @@ type Request struct {
 	Key, Columns []string
 	// Condition is an SQL expression. Empty means every row.
 	Condition string
+	// Headers are a JSON object of texts, or an SQL expression that returns one. Empty means no headers.
+	Headers string
 	// Payload is PayloadRow or PayloadChanges. Empty means PayloadRow.
 	Payload string
 	// Strict makes a statement on the table fail when its messages cannot be written.
@@ -64,7 +66,7 @@ func (r *Request) args() []any {
 	if payload == "" {
 		payload = PayloadRow
 	}
-	return []any{r.Table, r.Queue, events, key, zeronull.Text(r.Condition), payload, r.Columns, r.Strict}
+	return []any{r.Table, r.Queue, events, key, zeronull.Text(r.Condition), payload, r.Columns, r.Strict, zeronull.Text(r.Headers)}
 }
 
 func (r *Request) doing() string {
@@ -79,6 +81,7 @@ type Attachment struct {
 	Events     []string
 	Key        []string
 	Condition  string
+	Headers    string
 	Payload    string
 	Columns    []string
 	Strict     bool
@@ -208,7 +211,7 @@ func (l *Lister) List(ctx context.Context, allowed []string, after, limit int64)
 }
 
 func readAttachment(row pgx.CollectableRow) (a Attachment, err error) {
-	err = row.Scan(&a.ID, &a.Table, &a.Queue, &a.Events, &a.Key, (*zeronull.Text)(&a.Condition), &a.Payload, &a.Columns, &a.Strict,
+	err = row.Scan(&a.ID, &a.Table, &a.Queue, &a.Events, &a.Key, (*zeronull.Text)(&a.Condition), &a.Payload, &a.Columns, (*zeronull.Text)(&a.Headers), &a.Strict,
 		&a.AttachedBy, &a.AttachedAt, &a.Triggers, &a.Failures, (*zeronull.Timestamptz)(&a.LastFailedAt),
 		(*zeronull.Text)(&a.LastFailure))
 	return a, err

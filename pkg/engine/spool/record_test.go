@@ -20,7 +20,7 @@ func TestRecordsKeepMessages(t *testing.T) {
 	require.NoError(t, err)
 	now := time.Now().UTC().Truncate(0)
 	pushed := []queue.PushItem{
-		{Queue: "q", Partition: "p", TransactionID: "1", TraceID: queue.NewID(), Payload: json.RawMessage(`{"b": 1, "a":"é"}`), ProducerSub: "anna"},
+		{Queue: "q", Partition: "p", TransactionID: "1", TraceID: queue.NewID(), Headers: queue.Headers(`{"a":"b"}`), Payload: json.RawMessage(`{"b": 1, "a":"é"}`), ProducerSub: "anna"},
 		{Queue: "r", Partition: "p", TransactionID: "1", Payload: json.RawMessage(`null`), Delay: time.Minute},
 		{Queue: "q", Partition: "o", TransactionID: "2", Payload: json.RawMessage(`"confidential"`), VisibleAt: now.Add(time.Hour)},
 	}

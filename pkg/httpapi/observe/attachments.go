@@ -26,7 +26,7 @@ func (h *Handlers) ListAttachments(p *wire.Params) (any, error) {
 
 func attachmentRow(a *attach.Attachment) api.Attachment {
 	return api.Attachment{
-		Table: a.Table, Queue: a.Queue, Events: a.Events, Key: a.Key, Condition: wire.OrNull(a.Condition), Payload: a.Payload,
+		Table: a.Table, Queue: a.Queue, Events: a.Events, Key: a.Key, Condition: wire.OrNull(a.Condition), Headers: wire.OrNull(a.Headers), Payload: a.Payload,
 		Columns: a.Columns, Strict: a.Strict, AttachedBy: a.AttachedBy, AttachedAt: a.AttachedAt, Complete: a.Triggers >= int64(len(a.Events)),
 		Failures: a.Failures, LastFailedAt: &a.LastFailedAt, LastFailure: wire.OrNull(a.LastFailure),
 	}

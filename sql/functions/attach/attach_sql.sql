@@ -2,7 +2,7 @@
 -- statements. attach_sql checks as much as possible in advance, and changes nothing.
 CREATE FUNCTION belfry.attach_sql(
     target regclass, queue text, events text[] DEFAULT '{insert,update,delete}', key text[] DEFAULT '{}', condition text DEFAULT NULL,
-    payload text DEFAULT 'row', columns text[] DEFAULT NULL, strict boolean DEFAULT false
+    payload text DEFAULT 'row', columns text[] DEFAULT NULL, strict boolean DEFAULT false, headers text DEFAULT NULL
 ) RETURNS text LANGUAGE plpgsql
 SET search_path = pg_catalog, pg_temp SET standard_conforming_strings = on AS $$
 DECLARE
@@ -15,8 +15,7 @@ DECLARE
     v_sql text := '';
     v_gone regprocedure[];
     old record;
-    v_plan refcursor;
-    v_place text;
+    v_headers text := headers; -- an expression
     v_partition regclass;
     v_rows boolean;
 BEGIN
@@ -25,7 +24,7 @@ BEGIN
     IF queue IS NULL OR queue IN ('', '.', '..') OR octet_length(queue) > 255 THEN
         RAISE EXCEPTION 'the name of a queue has 1 to 255 bytes, and is not . or ..' USING ERRCODE = 'invalid_parameter_value';
     END IF;
-    PERFORM convert_to(concat_ws(' ', queue, condition, target, key, columns), 'UTF8');
+    PERFORM convert_to(concat_ws(' ', queue, condition, headers, target, key, columns), 'UTF8');
     -- The order of the events is fixed, so equal arguments give equal text.
     SELECT array_agg(e.name ORDER BY e.ord) INTO v_events
       FROM unnest(ARRAY['insert', 'update', 'delete']) WITH ORDINALITY AS e(name, ord)
@@ -58,22 +57,17 @@ BEGIN
         PERFORM belfry.check_push_grants(v_owner, ARRAY[queue]);
     END IF;
     IF condition IS NOT NULL THEN
+        PERFORM belfry.check_expression(target, v_schema, condition, false);
+    END IF;
+    IF ltrim(headers) LIKE '{%' THEN
         BEGIN
-            PERFORM set_config('search_path', format('pg_catalog, %I, pg_temp', v_schema), true);
-            -- The condition must be valid in parentheses and in a CASE. So it cannot end the expression
-            -- and begin another statement. A cursor also refuses several statements. There is no FETCH:
-            -- EXPLAIN would run immutable functions of the condition with the caller's rights.
-            FOREACH v_place IN ARRAY ARRAY['(%2$s' || E'\n)', 'CASE WHEN %2$s' || E'\nTHEN true END'] LOOP
-                OPEN v_plan FOR EXECUTE format(
-                    'EXPLAIN SELECT 1 FROM (SELECT * FROM %1$s) AS new, (SELECT * FROM %1$s) AS old WHERE ' || v_place, target, condition);
-                CLOSE v_plan;
-            END LOOP;
-            PERFORM set_config('search_path', 'pg_catalog, pg_temp', true);
-        EXCEPTION WHEN OTHERS THEN
-            RAISE EXCEPTION 'the condition % cannot be used: %', quote_literal(condition), SQLERRM USING ERRCODE = SQLSTATE,
-                HINT = 'A condition is a boolean expression over old and new, such as: new.total > 100 AND old.total IS DISTINCT FROM new.total. '
-                    'For an insert old is NULL, for a delete new is NULL. Write the schema of each function that is not in the schema of the table.';
+            v_headers := format('%L', belfry.check_headers(headers::json));
+        EXCEPTION WHEN invalid_text_representation THEN
+            RAISE EXCEPTION 'the headers % are not JSON', quote_literal(headers) USING ERRCODE = 'invalid_parameter_value',
+                HINT = 'Give an object of texts, such as ''{"tenant": "acme"}'', or an expression such as ''json_build_object(''''tenant'''', new.tenant)''.';
         END;
+    ELSIF headers IS NOT NULL THEN
+        PERFORM belfry.check_expression(target, v_schema, headers, true);
     END IF;
 
     v_base := 'belfry_' || left(md5(queue), 12) || '_';
@@ -109,7 +103,7 @@ BEGIN
                     v_owner);
             CONTINUE;
         END IF;
-        v_sql := v_sql || belfry.attachment_function(target, v_function, v_event, queue, key, condition, payload, columns, strict) || E';\n'
+        v_sql := v_sql || belfry.attachment_function(target, v_function, v_event, queue, key, condition, payload, columns, strict, v_headers) || E';\n'
             || format(E'REVOKE ALL ON FUNCTION %s() FROM PUBLIC;\nALTER FUNCTION %1$s() OWNER TO %I;\n', v_function, v_owner)
             || format(E'CREATE TRIGGER %I AFTER %s ON %s\n    REFERENCING%s FOR EACH STATEMENT EXECUTE FUNCTION %s();\n',
                 v_base || v_event, upper(v_event COLLATE "C"), target,
@@ -130,6 +124,7 @@ BEGIN
     END IF;
     RETURN v_sql
         || format(E'UPDATE belfry.attachment SET events = ''{}'' WHERE target = %L::regclass AND queue = %L;\n', target, queue)
-        || format(E'INSERT INTO belfry.attachment (target, queue, events, key, condition, payload, columns, strict)\n'
-                  'VALUES (%L::regclass, %L, %L, %L, %L, %L, %L, %L);' || E'\n', target, queue, v_events, key, condition, payload, columns, strict);
+        || format(E'INSERT INTO belfry.attachment (target, queue, events, key, condition, payload, columns, strict, headers)\n'
+                  'VALUES (%L::regclass, %L, %L, %L, %L, %L, %L, %L, %L);' || E'\n', target, queue, v_events, key, condition, payload, columns, strict,
+                  headers);
 END $$;

@@ -1,9 +1,9 @@
 -- Returns the text of the function that runs after each statement that causes p_event. The function runs
--- with the rights of the table's owner. So every name in the text has its schema. Only a condition is
--- evaluated with the table's schema in the search path.
+-- with the rights of the table's owner. So every name in the text has its schema. Only a condition
+-- and headers are evaluated with the table's schema in the search path.
 CREATE FUNCTION belfry.attachment_function(
     p_target regclass, p_name text, p_event text, p_queue text, p_key text[], p_condition text, p_payload text, p_columns text[],
-    p_strict boolean
+    p_strict boolean, p_headers text
 ) RETURNS text LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
     v_side text := CASE WHEN p_event = 'delete' THEN 'old' ELSE 'new' END;
@@ -31,7 +31,7 @@ DECLARE
     v_paired text := 'belfry_attachment.paired';
 BEGIN
     IF v_computed THEN
-        WHILE position(v_quote IN (SELECT concat_ws(' ', p_queue, p_condition, string_agg(a.attname, ' ')) FROM pg_attribute a WHERE a.attrelid = p_target)) > 0 LOOP
+        WHILE position(v_quote IN (SELECT concat_ws(' ', p_queue, p_condition, p_headers, string_agg(a.attname, ' ')) FROM pg_attribute a WHERE a.attrelid = p_target)) > 0 LOOP
             v_quote := v_quote || '_';
         END LOOP;
         v_quote := '$' || v_quote || '$';
@@ -58,7 +58,7 @@ BEGIN
           JOIN pg_type y ON y.oid = a.atttypid;
     END IF;
     v_payload := format('''op'', %L, ''table'', %s, ''row'', %s', p_event, v_source, format(v_row, v_side, 'json'));
-    v_pairs := p_event = 'update' AND (p_payload = 'changes' OR p_condition IS NOT NULL);
+    v_pairs := p_event = 'update' AND (p_payload = 'changes' OR p_condition IS NOT NULL OR p_headers IS NOT NULL);
     v_from := CASE
         -- Pairs old and new rows by their position: both transition tables have the order of the update.
         -- An update may move a row to another partition, and a trigger may drop the row there. Then the
@@ -95,8 +95,9 @@ BEGIN
         v_where := v_where || format(CASE WHEN v_pairs
             THEN E'COALESCE((%s\n           ), NOT %s)' ELSE E'(%s\n           )' END, p_condition, v_paired);
     END IF;
-    v_insert := format($t$INSERT INTO belfry.inbox (queue, partition, payload)
-    SELECT %L, %s, pg_catalog.json_build_object(%s)%s%s%s$t$, p_queue, v_lane, v_payload, v_from,
+    v_insert := format($t$INSERT INTO belfry.inbox (queue, partition, payload%s)
+    SELECT %L, %s, pg_catalog.json_build_object(%s)%s%s%s%s$t$, CASE WHEN p_headers IS NULL THEN '' ELSE ', headers' END, p_queue, v_lane, v_payload,
+        CASE WHEN p_headers IS NULL THEN '' ELSE format(E',\n           belfry.check_headers((%s\n           )::pg_catalog.json)', p_headers) END, v_from,
         CASE WHEN v_where IS NULL THEN '' ELSE E'\n     WHERE ' || array_to_string(v_where, E'\n       AND ') END,
         CASE WHEN v_pairs THEN E'\n     ORDER BY pair.nth' ELSE '' END);
     IF v_computed THEN
@@ -130,8 +131,8 @@ $t$, p_queue, p_event) END);
     RETURN format(E'CREATE FUNCTION %s() RETURNS trigger LANGUAGE plpgsql SECURITY DEFINER\n'
                   'SET search_path = pg_catalog, %spg_temp%s AS $%s$%s$%4$s$',
         p_name,
-        CASE WHEN p_condition IS NULL THEN '' ELSE
+        CASE WHEN p_condition IS NULL AND p_headers IS NULL THEN '' ELSE
             (SELECT format('%I, ', n.nspname) FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace WHERE c.oid = p_target) END,
-        CASE WHEN p_condition IS NULL THEN '' ELSE ' SET standard_conforming_strings = on' END,
+        CASE WHEN p_condition IS NULL AND p_headers IS NULL THEN '' ELSE ' SET standard_conforming_strings = on' END,
         v_tag, v_body);
 END $$;

@@ -13,7 +13,7 @@ BEGIN
         ('producer consumer admin', 'GRANT USAGE ON SCHEMA belfry TO %I'), ('producer consumer admin', 'GRANT SELECT ON belfry.grants TO %I'),
         ('producer admin', 'GRANT INSERT (queue, partition, payload, transaction_id, trace_id, visible_at, headers), SELECT (id) ON belfry.inbox, belfry.outbox TO %I'),
         -- Rights on columns, because a role with UPDATE or DELETE on a whole table may also lock the table.
-        ('producer admin', 'GRANT INSERT (target, queue, events, key, condition, payload, columns, strict), UPDATE (events) ON belfry.attachment TO %I'),
+        ('producer admin', 'GRANT INSERT (target, queue, events, key, condition, payload, columns, headers, strict), UPDATE (events) ON belfry.attachment TO %I'),
         ('producer admin', 'GRANT INSERT (target, queue, event, code, message) ON belfry.attachment_failure TO %I'),
         ('producer admin', 'GRANT SELECT ON belfry.attachment, belfry.attachment_failure, belfry.attachments, belfry.outbox TO %I'),
         ('producer consumer admin', (SELECT 'GRANT EXECUTE ON FUNCTION ' || string_agg(f.oid::regprocedure::text, ', ' ORDER BY f.oid) || ' TO %I' FROM pg_proc f
