@@ -1,11 +1,32 @@
 package api
 
+import "time"
+
 // DeletedMessage is the answer of DELETE /api/v1/messages/:partitionId/:transactionId.
 type DeletedMessage struct {
 	Success       bool   `json:"success"` // The message existed.
 	PartitionID   string `json:"partitionId"`
 	TransactionID string `json:"transactionId"`
 	Message       string `json:"message"`
+}
+
+// MoveMessage is the body of PATCH /api/v1/messages/{partitionId}/{transactionId}. It has one member.
+type MoveMessage struct {
+	// No pop returns the message before this instant, at most a year from now. null or an instant in the past means now.
+	VisibleAt *time.Time `json:"visibleAt,omitzero"`
+	// The same as a delay from now on, by the clock of the database.
+	DelaySeconds *float64 `json:"delaySeconds,omitzero"`
+}
+
+// MovedMessage is the answer to PATCH /api/v1/messages/{partitionId}/{transactionId}.
+type MovedMessage struct {
+	Success       bool   `json:"success"`
+	PartitionID   string `json:"partitionId"`
+	TransactionID string `json:"transactionId"`
+	// The new instant. null: the message has no delay.
+	VisibleAt *time.Time `json:"visibleAt"`
+	// The instant before the request.
+	VisibleAtBefore *time.Time `json:"visibleAtBefore"`
 }
 
 // ParkedMessage is the answer when an operator made a message a dead letter.

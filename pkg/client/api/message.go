@@ -22,12 +22,14 @@ type ListedMessage struct {
 	Task      Name   `json:"task"`
 	Status    string `json:"status"`
 	// The status for the reader without a group. `pending` when no such reader exists.
-	QueueStatus    *string    `json:"queueStatus"`
-	BusStatus      BusStatus  `json:"busStatus"`
-	TraceID        *ID        `json:"traceId"`
-	ProducerSub    *string    `json:"producerSub"`
-	QueuePriority  int        `json:"queuePriority"`
-	CreatedAt      time.Time  `json:"createdAt"`
+	QueueStatus   *string   `json:"queueStatus"`
+	BusStatus     BusStatus `json:"busStatus"`
+	TraceID       *ID       `json:"traceId"`
+	ProducerSub   *string   `json:"producerSub"`
+	QueuePriority int       `json:"queuePriority"`
+	CreatedAt     time.Time `json:"createdAt"`
+	// No pop returns the message before this instant. Absent if the message has no delay.
+	VisibleAt      time.Time  `json:"visibleAt,omitzero"`
 	LeaseExpiresAt *time.Time `json:"leaseExpiresAt"`
 }
 
