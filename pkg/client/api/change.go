@@ -10,14 +10,6 @@ type DeletedMessage struct {
 	Message       string `json:"message"`
 }
 
-// MoveMessage is the body of PATCH /api/v1/messages/{partitionId}/{transactionId}. It has one member.
-type MoveMessage struct {
-	// No pop returns the message before this instant, at most a year from now. null or an instant in the past means now.
-	VisibleAt *time.Time `json:"visibleAt,omitzero"`
-	// The same as a delay from now on, by the clock of the database.
-	DelaySeconds *float64 `json:"delaySeconds,omitzero"`
-}
-
 // MovedMessage is the answer to PATCH /api/v1/messages/{partitionId}/{transactionId}.
 type MovedMessage struct {
 	Success       bool   `json:"success"`
