@@ -164,3 +164,49 @@ func TestMovesRaceWithPushesPopsAndAcks(t *testing.T) {
 		"a cursor is ready later than its first message")
 	require.Zero(t, enginetest.Value[int64](t, a.pool, "SELECT deadlocks FROM pg_stat_database WHERE datname = current_database()"))
 }
+
+// A group that joins while a message is moved sees the new instant, although its transaction began before the move.
+func TestAJoiningGroupSeesAMove(t *testing.T) {
+	a := newAppointments(t)
+	results, err := a.store.Push(t.Context(), []queue.PushItem{{Queue: "q", Partition: "p", TransactionID: "t", Payload: []byte(`1`), Delay: time.Hour}})
+	require.NoError(t, err)
+	join, err := a.pool.Begin(t.Context())
+	require.NoError(t, err)
+	enginetest.Exec(t, join, `SELECT belfry.join_group('q', 'g', 'p', 'all', NULL)`)
+	var move errgroup.Group
+	move.Go(func() error {
+		_, err := a.letters.Reschedule(t.Context(), results[0].PartitionID, "t", deadletter.Instant{})
+		return err
+	})
+	enginetest.Await(t, "the move waits for the group", func() bool {
+		return enginetest.Value[bool](t, a.pool, `SELECT count(*) > 0 FROM pg_stat_activity WHERE datname = current_database() AND wait_event_type = 'Lock'`)
+	})
+	require.NoError(t, join.Commit(t.Context()))
+	require.NoError(t, move.Wait())
+	require.True(t, enginetest.Value[bool](t, a.pool, `SELECT c.ready_at <= clock_timestamp() FROM belfry.cursor c`))
+}
+
+// While a SQL consumer holds a cursor, a move waits, and holds no lock that pushes need.
+func TestAMoveThatWaitsBlocksNoPush(t *testing.T) {
+	a := newAppointments(t)
+	require.NoError(t, a.push(0, 0))
+	require.NoError(t, a.consume("g"))
+	consumer, err := a.pool.Begin(t.Context())
+	require.NoError(t, err)
+	enginetest.Exec(t, consumer, `SELECT 1 FROM belfry.cursor FOR NO KEY UPDATE`)
+	done := make(chan error, 1)
+	go func() {
+		_, err := a.letters.Reschedule(t.Context(), a.pushed[0].partition, a.pushed[0].transaction, deadletter.Instant{Delay: time.Minute})
+		done <- err
+	}()
+	enginetest.Await(t, "the move waits for the cursor", func() bool {
+		return enginetest.Value[bool](t, a.pool, `SELECT count(*) > 0 FROM pg_stat_activity WHERE datname = current_database() AND wait_event_type = 'Lock'`)
+	})
+	for n := range 20 {
+		require.NoError(t, a.push(1, n))
+	}
+	require.NoError(t, consumer.Rollback(t.Context()))
+	if err := <-done; queue.CodeOf(err) != queue.CodeConflict { // the group has received the message if it had no delay
+		require.NoError(t, err)
+	}
+}
