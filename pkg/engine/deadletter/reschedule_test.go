@@ -1,6 +1,7 @@
 package deadletter_test
 
 import (
+	"context"
 	"fmt"
 	"math/rand/v2"
 	"sync"
@@ -172,6 +173,7 @@ func TestAJoiningGroupSeesAMove(t *testing.T) {
 	require.NoError(t, err)
 	join, err := a.pool.Begin(t.Context())
 	require.NoError(t, err)
+	defer func() { _ = join.Rollback(context.WithoutCancel(t.Context())) }() // the test commits, unless it has failed
 	enginetest.Exec(t, join, `SELECT belfry.join_group('q', 'g', 'p', 'all', NULL)`)
 	var move errgroup.Group
 	move.Go(func() error {
