@@ -132,6 +132,7 @@ var ofExamples = map[string]documentedRun{
 		before: "echo '{}' > order.json; ", more: "--yes --if-exists",
 	},
 	"belfry messages resend 5f0c3f0e-63f5-4d2c-8a0b-6a3c6d5a1b11 order-1 --payload order.json": {before: "echo '{}' > order.json; ", more: "--if-exists"},
+	"belfry messages move 5f0c3f0e-63f5-4d2c-8a0b-6a3c6d5a1b11 order-1 --to 15m":               {more: "--if-exists"},
 	"belfry dlq export --queue orders > dead.ndjson":                                           {},
 	"belfry dlq list --queue orders":                                                           {want: "billing"},
 	"belfry dlq purge orders --all --dry-run":                                                  {want: "orders yes 1 0 1"},

@@ -2,8 +2,10 @@ package client
 
 import (
 	"context"
+	"fmt"
 	"net/http"
 	"net/url"
+	"time"
 
 	"github.com/belfry-mq/belfry/pkg/client/api"
 )
@@ -66,4 +68,51 @@ func (c *Client) Redrive(ctx context.Context, which Redrive) (Redriven, error) {
 	var answer Redriven
 	err := c.Do(ctx, Request{Method: http.MethodPost, Path: "/api/v1/dlq/redrive", Body: which}, &answer)
 	return answer, err
+}
+
+// StoredMessage is a message as GET /api/v1/messages lists it, without its payload.
+type StoredMessage = api.ListedMessage
+
+// FindMessage finds a stored message by its transaction id, in the partition to which it was pushed:
+//
+//	reminder, err := c.FindMessage(ctx, "reminders", "customer-7", "appointment-12")
+//
+// A push without a partition stores in the partition Default. The error matches ErrNotFound if there is no such message.
+func (c *Client) FindMessage(ctx context.Context, queue, partition, transactionID string) (StoredMessage, error) {
+	var answer api.Messages
+	query := url.Values{"queue": {queue}, "partition": {partition}, "transactionId": {transactionID}}
+	err := c.Do(ctx, Request{Method: http.MethodGet, Path: "/api/v1/messages", Query: query}, &answer)
+	if err != nil {
+		return StoredMessage{}, err
+	}
+	if len(answer.Messages) == 0 {
+		return StoredMessage{}, fmt.Errorf("%w: queue %q, partition %q has no message %q", ErrNotFound, queue, partition, transactionID)
+	}
+	return answer.Messages[0], nil
+}
+
+// MoveMessage moves a message to another instant, before which no pop returns it. The zero time is now:
+//
+//	err := c.MoveMessage(ctx, reminder.PartitionID, reminder.TransactionID, appointment.Add(-time.Hour))
+//
+// The error matches ErrConflict if a consumer holds the message or has finished it.
+func (c *Client) MoveMessage(ctx context.Context, partitionID, transactionID string, at time.Time) error {
+	body := map[string]any{"visibleAt": nil}
+	if !at.IsZero() {
+		body["visibleAt"] = at
+	}
+	return c.Do(ctx, Request{Method: http.MethodPatch, Path: messagePath(partitionID, transactionID), Body: body}, nil)
+}
+
+// DeleteMessage deletes a message with its dead letters and traces:
+//
+//	existed, err := c.DeleteMessage(ctx, reminder.PartitionID, reminder.TransactionID)
+func (c *Client) DeleteMessage(ctx context.Context, partitionID, transactionID string) (existed bool, err error) {
+	var answer api.DeletedMessage
+	err = c.Do(ctx, Request{Method: http.MethodDelete, Path: messagePath(partitionID, transactionID)}, &answer)
+	return answer.Success, err
+}
+
+func messagePath(partitionID, transactionID string) string {
+	return "/api/v1/messages/" + url.PathEscape(partitionID) + "/" + url.PathEscape(transactionID)
 }

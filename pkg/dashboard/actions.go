@@ -78,6 +78,7 @@ var actions = map[string]func(f form) (change, error){
 	"discard-chosen":      discardChosen,
 	"retry-message":       retryMessage,
 	"resend-message":      resendMessage,
+	"move-message":        moveMessage,
 	"dead-letter-message": deadLetterMessage,
 	"delete-message":      deleteMessage,
 	"delete-stream":       deleteStream,

@@ -7,6 +7,10 @@ import (
 	"fmt"
 	"net/http"
 	"net/url"
+	"strings"
+	"time"
+
+	"github.com/belfry-mq/belfry/pkg/dashboard/page"
 )
 
 // onMessage returns a change of one message.
@@ -42,6 +46,30 @@ func resendMessage(f form) (change, error) {
 	c.body, c.describe = body, func(answer any) (string, bool) {
 		made, _ := answer.(map[string]any)
 		return fmt.Sprintf("The message is sent again as %v.", made["transactionId"]), false
+	}
+	return c, nil
+}
+
+// moveMessage changes the instant at which a message becomes visible, which is a time, a duration from now, or "now".
+func moveMessage(f form) (change, error) {
+	c := onMessage(f, http.MethodPatch, "", "The message is moved.")
+	text := strings.TrimSpace(f.Get("to"))
+	if at, ok := page.ParseInstant(text); ok {
+		c.body = map[string]any{"visibleAt": at.UTC().Format(time.RFC3339Nano)}
+	} else if delay, err := time.ParseDuration(text); err == nil {
+		c.body = map[string]any{"delaySeconds": delay.Seconds()}
+	} else if text == "now" {
+		c.body = map[string]any{"visibleAt": nil}
+	} else {
+		return c, fmt.Errorf("the instant is %q: type a time in UTC such as 2026-05-16 08:41, a time from now such as 90m, or now", text)
+	}
+	c.describe = func(answer any) (string, bool) {
+		moved, _ := answer.(map[string]any)
+		at, err := time.Parse(time.RFC3339, fmt.Sprint(moved["visibleAt"]))
+		if err != nil {
+			return "The message can be delivered now.", false
+		}
+		return "The message is delivered at " + at.UTC().Format("2006-01-02 15:04:05") + " UTC or later.", false
 	}
 	return c, nil
 }

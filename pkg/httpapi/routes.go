@@ -96,6 +96,7 @@ func (s *Server) operateRoutes() []Route {
 		{post, "/api/v1/consumer-groups/:group/queues/:queue/resume", Write | Granted, change(audit.ResumeDelivery, serves.PauseGroup(false))},
 		{post, "/api/v1/consumer-groups/:group/queues/:queue/seek", Write | Granted, change(audit.SeekGroup, serves.SeekQueue)},
 		{post, "/api/v1/consumer-groups/:group/queues/:queue/partitions/:partition/seek", Write | Granted, change(audit.SeekGroup, serves.SeekPartition)},
+		{patch, "/api/v1/messages/:partitionId/:transactionId", Write | Granted, change(audit.MoveMessage, mends.Move)},
 		{remove, "/api/v1/messages/:partitionId/:transactionId", Write | Granted, change(audit.DeleteMessage, serves.DeleteMessage)},
 		{post, "/api/v1/messages/:partitionId/:transactionId/dlq", Write | Granted, change(audit.DeadLetterMessage, serves.DeadLetterMessage)},
 		{post, "/api/v1/messages/:partitionId/:transactionId/retry", Write | Granted, change(audit.RetryMessage, serves.RetryMessage)},

@@ -27,6 +27,7 @@ type DeadLetters struct {
 	Rate          int64
 	DryRun        bool
 	Group         *string
+	Instant       deadletter.Instant
 	Bounds        deadletter.SummaryBounds
 	Summary       deadletter.Summary
 	// Progress are the reports of RedriveAll. FailWith is the error of RedriveAll.
@@ -134,6 +135,11 @@ func (f deadLettersFake) Retry(_ context.Context, _ queue.ID, transactionID stri
 
 func (f deadLettersFake) Discard(ctx context.Context, partition queue.ID, transactionID string, group *string) (int64, error) {
 	return f.Retry(ctx, partition, transactionID, group)
+}
+
+func (f deadLettersFake) Reschedule(_ context.Context, _ queue.ID, transactionID string, to deadletter.Instant) (deadletter.Rescheduled, error) {
+	f.Instant = to
+	return deadletter.Rescheduled{After: to.At}, f.named(transactionID)
 }
 
 func (f deadLettersFake) Delete(_ context.Context, _ queue.ID, transactionID string) (bool, error) {

@@ -3,7 +3,7 @@ import assert from "node:assert/strict";
 import { readFile } from "node:fs/promises";
 import { watch } from "./look.mjs";
 
-export const actions = ["resend-message"];
+export const actions = ["resend-message", "move-message"];
 
 export async function sendsAgain(browser, open, patience) {
   await open.post("/api/v1/configure", { queue: "shop.again", options: { retryLimit: 0 } });
@@ -39,6 +39,15 @@ export async function sendsAgain(browser, open, patience) {
   const [again, ...more] = await open.pop("shop.again", "billing");
   assert.deepEqual(again.data, { total: 2 });
   assert.equal(more.length, 0);
+
+  await open.push("shop.moved", "customer-1", [{ visit: 1 }]);
+  const { messages: [visit] } = await open.get("/api/v1/messages?queue=shop.moved");
+  await page.goto(`${open.url}/ui/message?partition=${visit.partitionId}&t=${encodeURIComponent(visit.transactionId)}`);
+  await page.locator("#move summary").click();
+  await page.locator("#move").getByRole("textbox").fill("90m");
+  await page.getByRole("button", { name: "Move it" }).click();
+  await page.locator("[role=status]").filter({ hasText: "is delivered at" }).waitFor();
+  await page.getByText("Not delivered before").waitFor();
   assert.deepEqual(complaints, []);
   await page.close();
 }

@@ -162,6 +162,7 @@ func asideProbes(o place, probes map[string][]call) map[string][]call {
 	letter := "/api/v1/messages/" + o.partition + "/" + o.message + "/dlq"
 	maps.Copy(probes, map[string][]call{
 		"DELETE /api/v1/messages/{partitionId}/{transactionId}/dlq": {remove(letter), remove(letter + "?consumerGroup=" + o.group)},
+		"PATCH /api/v1/messages/{partitionId}/{transactionId}":      {{Method: http.MethodPatch, Target: strings.TrimSuffix(letter, "/dlq"), Body: `{"delaySeconds":60}`}},
 		"GET /api/v1/dlq":        {get("/api/v1/dlq"), get("/api/v1/dlq?queue=" + o.queue), get("/api/v1/dlq?consumerGroup=" + o.group)},
 		"DELETE /api/v1/dlq":     {remove("/api/v1/dlq?queue=" + o.queue), remove("/api/v1/dlq?dryRun=true&queue=" + o.queue)},
 		"GET /api/v1/dlq/count":  {get("/api/v1/dlq/count?queue=" + o.queue), get("/api/v1/dlq/count?queue=" + o.queue + "&consumerGroup=" + o.group)},

@@ -241,6 +241,22 @@ func TestGoClientAdministers(t *testing.T) {
 	require.Equal(t, "one", pop().TransactionID)
 	_, err = c.SeekGroup(ctx, "a/b", "g", goclient.SeekTo{})
 	require.ErrorIs(t, err, goclient.ErrInvalid)
+	_, err = c.Push(ctx, goclient.Item{Queue: "a/b", Partition: "p", TransactionID: "visit/1", Payload: 1, DelaySeconds: 3600})
+	require.NoError(t, err)
+	visit, err := c.FindMessage(ctx, "a/b", "p", "visit/1")
+	require.NoError(t, err)
+	at := time.Now().Add(2 * time.Hour)
+	require.NoError(t, c.MoveMessage(ctx, visit.PartitionID, "visit/1", at))
+	visit, err = c.FindMessage(ctx, "a/b", "p", "visit/1")
+	require.NoError(t, err)
+	require.WithinDuration(t, at, visit.VisibleAt, time.Millisecond)
+	for _, want := range []bool{true, false} {
+		existed, err := c.DeleteMessage(ctx, visit.PartitionID, "visit/1")
+		require.NoError(t, err)
+		require.Equal(t, want, existed)
+	}
+	_, err = c.FindMessage(ctx, "a/b", "p", "visit/1")
+	require.ErrorIs(t, err, goclient.ErrNotFound)
 	for _, want := range []bool{true, false} {
 		existed, err := c.DeleteQueue(ctx, "a/b")
 		require.NoError(t, err)

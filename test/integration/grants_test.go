@@ -74,7 +74,7 @@ func probesOf(o place) map[string][]call {
 		"GET /api/v1/consumer-groups/{group}/queues/{queue}":                              {get(of + "/queues/" + o.queue)},
 		"GET /api/v1/consumer-groups/{group}/queues/{queue}/partitions":                   {get(of + "/queues/" + o.queue + "/partitions"), get(of + "/queues/" + o.queue + "/partitions?list=leased")},
 		"GET /api/v1/consumer-groups/{group}/queues/{queue}/seek":                         {get(of + "/queues/" + o.queue + "/seek?toBeginning=true")},
-		"GET /api/v1/messages":                                                            {get("/api/v1/messages"), get("/api/v1/messages?queue=" + o.queue), get("/api/v1/messages?ns=" + o.namespace)},
+		"GET /api/v1/messages":                                                            {get("/api/v1/messages"), get("/api/v1/messages?queue=" + o.queue), get("/api/v1/messages?partition=p&queue=" + o.queue + "&transactionId=" + o.message), get("/api/v1/messages?ns=" + o.namespace)},
 		"GET /api/v1/status/queues":                                                       {get("/api/v1/status/queues"), get("/api/v1/status/queues?namespace=" + o.namespace)},
 		"GET /api/v1/status/queues/{queue}":                                               {get("/api/v1/status/queues/" + o.queue)},
 		"GET /api/v1/status/queues/{queue}/messages":                                      {get("/api/v1/status/queues/" + o.queue + "/messages")},

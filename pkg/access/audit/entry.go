@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"maps"
 	"strings"
 
 	"github.com/jackc/pgx/v5/pgconn"
@@ -28,6 +29,7 @@ const (
 	DeadLetterMessage    = "message.dead_letter"
 	RetryMessage         = "message.retry"
 	ResendMessage        = "message.resend"
+	MoveMessage          = "message.move"
 	PauseDelivery        = "delivery.pause"
 	ResumeDelivery       = "delivery.resume"
 	DeleteStream         = "stream.delete"
@@ -131,6 +133,18 @@ func Begin(ctx context.Context, t Target, p Parameters) {
 			e.parameters = e.texts.StorableJSON(ctx, text)
 		}
 	}
+}
+
+// Add adds parameters to those of Begin. It is for values that are known only after the change.
+func Add(ctx context.Context, p Parameters) {
+	e := From(ctx)
+	if e == nil {
+		return
+	}
+	all := Parameters{}
+	_ = json.Unmarshal(e.parameters, &all) // an object, from Begin
+	maps.Copy(all, p)
+	Begin(ctx, e.Target, all)
 }
 
 // Rename sets the action of the request of ctx. It is for a request whose action depends on what it finds.

@@ -37,6 +37,7 @@ var messageVerbs = []*verb.Verb{
 			limitFlag(f)
 			f.String("queue", "", "only messages of this queue")
 			f.String("partition", "", "only messages of this partition")
+			f.String("transaction-id", "", "only the message with this transaction id; needs --queue and --partition")
 			f.String("namespace", "", "only messages of queues of this namespace")
 			f.String("task", "", "only messages of queues of this task")
 			f.String("status", "", "only messages with this status: pending, processing, completed or dead_letter")
@@ -44,7 +45,7 @@ var messageVerbs = []*verb.Verb{
 			f.String("to", "", "only messages stored before this time")
 		},
 		Request: func(in *verb.Input) client.Request {
-			return request.Get("/api/v1/messages", in.SpanQuery("limit", "queue", "partition", "namespace", "task", "status"))
+			return request.Get("/api/v1/messages", in.SpanQuery("limit", "queue", "partition", "transaction-id=transactionId", "namespace", "task", "status"))
 		},
 		Named: theFlags,
 		Rows:  "messages", Columns: storedColumns + "PARTITION-ID:partitionId ID:id:wide TRACE-ID:traceId:wide PRODUCER:producerSub:wide",
@@ -97,7 +98,7 @@ var messageVerbs = []*verb.Verb{
 		Rows: "attempts", Columns: `GROUP:consumerGroup NUMBER:number DELIVERED:deliveredAt FAILED:failedAt RESULT:result CONSUMER:consumer
 			INSTANCE:instance:wide ERROR:error`,
 	},
-	resendVerb(false),
+	resendVerb(false), moveVerb,
 }
 
 const traceColumns = `AT:created_at:age TYPE:event_type QUEUE:queue_name TRANSACTION-ID:transaction_id GROUP:consumer_group

@@ -1,11 +1,24 @@
 package api
 
+import "time"
+
 // DeletedMessage is the answer of DELETE /api/v1/messages/:partitionId/:transactionId.
 type DeletedMessage struct {
 	Success       bool   `json:"success"` // The message existed.
 	PartitionID   string `json:"partitionId"`
 	TransactionID string `json:"transactionId"`
 	Message       string `json:"message"`
+}
+
+// MovedMessage is the answer to PATCH /api/v1/messages/{partitionId}/{transactionId}.
+type MovedMessage struct {
+	Success       bool   `json:"success"`
+	PartitionID   string `json:"partitionId"`
+	TransactionID string `json:"transactionId"`
+	// The new instant. null: the message has no delay.
+	VisibleAt *time.Time `json:"visibleAt"`
+	// The instant before the request.
+	VisibleAtBefore *time.Time `json:"visibleAtBefore"`
 }
 
 // ParkedMessage is the answer when an operator made a message a dead letter.

@@ -27,10 +27,12 @@ type ListedMessage struct {
 	TraceID     *ID       `json:"traceId"`
 	ProducerSub *string   `json:"producerSub"`
 	// The headers. Absent if the message has none.
-	Headers        map[string]string `json:"headers,omitzero"`
-	QueuePriority  int               `json:"queuePriority"`
-	CreatedAt      time.Time         `json:"createdAt"`
-	LeaseExpiresAt *time.Time        `json:"leaseExpiresAt"`
+	Headers       map[string]string `json:"headers,omitzero"`
+	QueuePriority int               `json:"queuePriority"`
+	CreatedAt     time.Time         `json:"createdAt"`
+	// No pop returns the message before this instant. Absent if the message has no delay.
+	VisibleAt      time.Time  `json:"visibleAt,omitzero"`
+	LeaseExpiresAt *time.Time `json:"leaseExpiresAt"`
 }
 
 // BusStatus counts the groups of a message.

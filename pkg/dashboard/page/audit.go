@@ -15,7 +15,7 @@ var done = map[string]string{
 	"group.subscription": "Changed the start of new groups", "group.seek": "Moved the group",
 	"dead_letters.redrive": "Redrove dead letters", "dead_letters.stop": "Stopped a redrive job", "dead_letters.purge": "Purged dead letters",
 	"message.delete": "Deleted a message", "message.dead_letter": "Made a message a dead letter", "message.retry": "Retried a message",
-	"message.resend": "Sent a message again",
+	"message.resend": "Sent a message again", "message.move": "Moved a message to another instant",
 	"delivery.pause": "Paused the delivery", "delivery.resume": "Resumed the delivery", "stream.delete": "Deleted a stream query",
 	"maintenance.push": "Turned push maintenance", "maintenance.pop": "Turned pop maintenance",
 	"maintenance.retry": "Retried rejected messages", "maintenance.discard": "Removed rejected messages",

@@ -135,5 +135,9 @@ func (d *messageData) commands(r *page.Request, path string) []page.Command {
 	if d.Status == "dead_letter" {
 		all = append(all, r.Command("Deliver it again", http.MethodPost, path+"/retry", "", append([]string{"messages", "retry"}, key...)))
 	}
+	if d.Status == "pending" {
+		move := append(append([]string{"messages", "move"}, key...), "--to", "15m")
+		all = append(all, r.Command("Move it to another instant", http.MethodPatch, path, `{"delaySeconds":900}`, move))
+	}
 	return append(all, r.Command("Delete it", http.MethodDelete, path, "", append([]string{"messages", "delete"}, key...)))
 }

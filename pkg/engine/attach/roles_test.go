@@ -113,7 +113,7 @@ func doesOnlyItsOwnWork(t *testing.T, p *fixture) {
 			if role != "admin" {
 				for _, statement := range []string{
 					`SELECT payload FROM belfry.inbox`, `DELETE FROM belfry.inbox`, `UPDATE belfry.inbox SET queue = 'x'`,
-					`SELECT belfry.claim(1, NULL, 1, 1, NULL)`, `SELECT belfry.delete_message(1, 't')`,
+					`SELECT belfry.claim(1, NULL, 1, 1, NULL)`, `SELECT belfry.delete_message(1, 't')`, `SELECT belfry.move_message(1, 't', NULL)`,
 					`SELECT belfry.seek_cursors('{1}', 1, 'infinity')`, `DELETE FROM belfry.queue`, `SELECT payload FROM belfry.dead_letter, belfry.message`,
 				} {
 					require.Equal(t, "42501", p.refused(statement).Code, "%s: %s", role, statement)

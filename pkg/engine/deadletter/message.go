@@ -36,9 +36,11 @@ var (
 
 // Message is one message with the options of its queue and the state of each consumer group.
 type Message struct {
-	ID, TraceID            queue.ID
-	ProducerSub            string
-	CreatedAt              time.Time
+	ID, TraceID queue.ID
+	ProducerSub string
+	CreatedAt   time.Time
+	// VisibleAt is zero without a delay.
+	VisibleAt              time.Time
 	Queue, Partition       string
 	Namespace, Task        string
 	Priority, LeaseTime    int64
@@ -100,7 +102,7 @@ func readGroupState(row pgx.CollectableRow) (g GroupState, err error) {
 func (l *Letters) find(ctx context.Context, partition queue.ID, transactionID string) (m Message, err error) {
 	err = l.pool.QueryRow(ctx, sqlMessageShow, [16]byte(partition), transactionID).Scan(
 		&m.partitionID, &m.seq, &m.ID, (*zeronull.UUID)(&m.TraceID), (*zeronull.Text)(&m.ProducerSub), &m.CreatedAt,
-		&m.Payload, &m.Encrypted, (*[]byte)(&m.Headers), &m.Partition, &m.Queue, &m.Namespace, &m.Task, &m.Priority, &m.LeaseTime,
+		(*zeronull.Timestamptz)(&m.VisibleAt), &m.Payload, &m.Encrypted, (*[]byte)(&m.Headers), &m.Partition, &m.Queue, &m.Namespace, &m.Task, &m.Priority, &m.LeaseTime,
 		&m.RetryLimit, &m.RetryDelay, &m.TTL)
 	if postgres.IsNoRows(err) {
 		return m, &queue.Error{Code: queue.CodeNotFound, Message: "Message not found"}
@@ -124,15 +126,23 @@ func (l *Letters) Delete(ctx context.Context, partition queue.ID, transactionID 
 		return false, err
 	}
 	audit.Locate(ctx, m.Queue, m.Partition)
-	for {
+	err = patiently(ctx, func() (err error) {
 		existed, err = l.tryDelete(ctx, partition, m.partitionID, transactionID)
-		if postgres.SQLState(err) == postgres.LockTimeout {
-			if backoff.Sleep(ctx, deletePause) == nil {
-				continue
-			}
-			err = fmt.Errorf("another transaction holds a cursor of the partition: %w", err)
+		return err
+	})
+	return existed, postgres.Wrapf(err, "deleting message %q of partition %s", transactionID, partition)
+}
+
+// patiently repeats a change of one message while another transaction holds a cursor of its partition, until ctx ends.
+func patiently(ctx context.Context, change func() error) error {
+	for {
+		err := change()
+		if postgres.SQLState(err) != postgres.LockTimeout {
+			return err
 		}
-		return existed, postgres.Wrapf(err, "deleting message %q of partition %s", transactionID, partition)
+		if backoff.Sleep(ctx, deletePause) != nil {
+			return fmt.Errorf("another transaction holds a cursor of the partition: %w", err)
+		}
 	}
 }
 

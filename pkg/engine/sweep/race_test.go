@@ -144,8 +144,8 @@ func (r *fixture) popAndAck(group string, acker *store.Store) error {
 	return nil
 }
 
-// Sweeps race with pushes, pops, acks of all statuses, transactions, redrives, purges, deletions and
-// seeks. No deadlock occurs, every cursor with messages is ready, and the counts of redriven
+// Sweeps race with pushes, pops, acks of all statuses, transactions, redrives, purges, deletions,
+// moves and seeks. No deadlock occurs, every cursor with messages is ready, and the counts of redriven
 // messages are right.
 func TestSweepsRaceWithDeadLettersAndSeeks(t *testing.T) {
 	r := newFixture(t, small(7))
@@ -166,6 +166,10 @@ func TestSweepsRaceWithDeadLettersAndSeeks(t *testing.T) {
 	work.repeat(func(int) error {
 		return r.readAll(`SELECT belfry.delete_message(m.partition_id, m.transaction_id) FROM (
 			SELECT m.partition_id, m.transaction_id FROM belfry.message m ORDER BY random() LIMIT 1) AS m`)
+	})
+	work.repeat(func(n int) error {
+		return r.readAll(`SELECT belfry.move_message(m.partition_id, m.transaction_id, clock_timestamp() + make_interval(secs => $1::int % 3 / 10.0)) FROM (
+			SELECT m.partition_id, m.transaction_id FROM belfry.message m ORDER BY random() LIMIT 1) AS m`, n)
 	})
 	work.repeat(func(n int) error { return r.seekBack(groups[n%len(groups)]) })
 	for _, j := range []job{r.retention(), r.eviction()} {

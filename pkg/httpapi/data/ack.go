@@ -126,7 +126,7 @@ func (a *ackReader) member(name string, value jsontext.Value) error {
 		if value.Kind() == 'n' {
 			return nil
 		}
-		pause, err := seconds(a.field(name), value)
+		pause, err := wire.Delay(a.field(name), value)
 		a.RetryAfter = &pause
 		return err
 	default:

@@ -2,8 +2,6 @@ package data
 
 import (
 	"encoding/json"
-	"math"
-	"strconv"
 	"strings"
 	"time"
 	"unicode/utf8"
@@ -153,19 +151,7 @@ func (r *itemReader) delay(value jsontext.Value) (time.Duration, error) {
 	if value.Kind() == 'n' {
 		return 0, nil
 	}
-	return seconds(r.path+"delaySeconds", value)
-}
-
-// seconds reads a delay. It is a number of seconds, and may have a fraction.
-func seconds(field string, value jsontext.Value) (time.Duration, error) {
-	n, err := math.NaN(), error(nil)
-	if value.Kind() == '0' {
-		n, err = strconv.ParseFloat(string(value), 64)
-	}
-	if limit := queue.MaxPushDelay.Seconds(); err != nil || !(n >= 0 && n <= limit) {
-		return 0, queue.Invalidf("%s must be a number between 0 and %.0f (a year), not %s", field, limit, wire.Clip(string(value)))
-	}
-	return time.Duration(n * float64(time.Second)), nil
+	return wire.Delay(r.path+"delaySeconds", value)
 }
 
 // instant reads visibleAt, the instant at which the message becomes visible. null counts as
@@ -174,13 +160,5 @@ func (r *itemReader) instant(value jsontext.Value) (time.Time, error) {
 	if value.Kind() == 'n' {
 		return time.Time{}, nil
 	}
-	text, _ := wire.Text(value)
-	at, err := time.Parse(time.RFC3339, text)
-	if err != nil {
-		return at, queue.Invalidf("%svisibleAt must be an instant as in RFC 3339, such as 2026-05-16T08:41:27.5Z, not %s", r.path, wire.Clip(string(value)))
-	}
-	if at.After(time.Now().Add(queue.MaxPushDelay)) {
-		return at, queue.Invalidf("%svisibleAt is %s: it must be at most %.0f seconds (a year) from now", r.path, wire.Clip(text), queue.MaxPushDelay.Seconds())
-	}
-	return at, nil
+	return wire.VisibleAt(r.path+"visibleAt", value)
 }

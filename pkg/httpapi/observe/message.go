@@ -21,7 +21,7 @@ func (h *Handlers) ShowMessage(p *wire.Params) (any, error) {
 	found, err := h.Reader.Message(p.Ctx(), ref.Partition, ref.TransactionID)
 	m := stats.Message{
 		ID: found.ID, TransactionID: ref.TransactionID, TraceID: found.TraceID, ProducerSub: found.ProducerSub, Headers: found.Headers,
-		CreatedAt: found.CreatedAt, Queue: found.Queue, Namespace: found.Namespace, Task: found.Task, Priority: found.Priority,
+		CreatedAt: found.CreatedAt, VisibleAt: found.VisibleAt, Queue: found.Queue, Namespace: found.Namespace, Task: found.Task, Priority: found.Priority,
 		PartitionID: ref.Partition, Partition: found.Partition,
 	}
 	var failure *string

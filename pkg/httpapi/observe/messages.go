@@ -51,7 +51,7 @@ func messageRow(m *stats.Message) api.ListedMessage {
 		MessageRef: MessageRef(m), Namespace: m.Namespace, Task: m.Task, Status: string(m.Status),
 		QueueStatus: wire.OrNull(string(m.QueueStatus)), BusStatus: api.BusStatus{ConsumedBy: m.DoneBy, TotalGroups: m.Groups},
 		TraceID: wire.IDOrNull(m.TraceID), ProducerSub: wire.OrNull(m.ProducerSub), QueuePriority: int(m.Priority),
-		Headers: m.Headers.Map(), CreatedAt: m.CreatedAt, LeaseExpiresAt: &m.LeasedUntil,
+		Headers: m.Headers.Map(), CreatedAt: m.CreatedAt, VisibleAt: m.VisibleAt, LeaseExpiresAt: &m.LeasedUntil,
 	}
 }
 
@@ -63,7 +63,7 @@ func messageMode(m stats.Mode) api.MessageMode {
 // namespace is ns. Belfry also accepts namespace.
 func messageFilter(p *wire.Params, page api.OffsetPage, now time.Time) (stats.MessageFilter, error) {
 	filter := stats.MessageFilter{
-		Queue: p.Name("queue"), Partition: p.Name("partition"),
+		Queue: p.Name("queue"), Partition: p.Name("partition"), TransactionID: p.TransactionID(),
 		Limit: int(page.Limit), Offset: int(page.Offset), After: ReadMark(p), Allowed: readable(p),
 	}
 	p.Check(MayReadNamed(p, filter.Queue))

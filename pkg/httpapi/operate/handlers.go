@@ -36,7 +36,7 @@ type GroupWriter interface {
 	SeekPartition(ctx context.Context, queueName, group, partition string, place catalog.Position) (catalog.PartitionSeek, error)
 }
 
-// DeadLetters reads, redrives, retries, purges and deletes dead letters and single messages.
+// DeadLetters reads, redrives, retries, moves, purges and deletes dead letters and single messages.
 type DeadLetters interface {
 	observe.MessageReader
 	deadletters.Letters
@@ -44,6 +44,7 @@ type DeadLetters interface {
 	Attempts(ctx context.Context, partition queue.ID, transactionID string, group *string) ([]deadletter.Attempt, error)
 	Resent(ctx context.Context, partition queue.ID, transactionID string) ([]deadletter.Resent, error)
 	Retry(ctx context.Context, partition queue.ID, transactionID string, group *string) (int64, error)
+	Reschedule(ctx context.Context, partition queue.ID, transactionID string, to deadletter.Instant) (deadletter.Rescheduled, error)
 	Delete(ctx context.Context, partition queue.ID, transactionID string) (existed bool, err error)
 	Redrive(ctx context.Context, f deadletter.Filter, rate int64, dryRun bool) (deadletter.Result, error)
 	RedriveAll(ctx context.Context, f deadletter.Filter, rate int64, report func(deadletter.Result) error) (deadletter.Result, error)

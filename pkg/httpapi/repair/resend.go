@@ -17,11 +17,12 @@ import (
 	"github.com/belfry-mq/belfry/pkg/queue"
 )
 
-// Messages reads single messages.
+// Messages reads and moves single messages.
 type Messages interface {
 	Message(ctx context.Context, partition queue.ID, transactionID string) (deadletter.Message, error)
 	Attempts(ctx context.Context, partition queue.ID, transactionID string, group *string) ([]deadletter.Attempt, error)
 	Resent(ctx context.Context, partition queue.ID, transactionID string) ([]deadletter.Resent, error)
+	Reschedule(ctx context.Context, partition queue.ID, transactionID string, to deadletter.Instant) (deadletter.Rescheduled, error)
 }
 
 // Transactor applies operations in one database transaction.

@@ -17,6 +17,7 @@ var (
 	sqlMessagePartitions   = sql.Query("insight/stats/message_partitions")
 	sqlMessagePartitionsOf = sql.Query("insight/stats/message_partitions_of")
 	sqlMessageBlock        = sql.Query("insight/stats/message_block")
+	sqlMessageNamed        = sql.Query("insight/stats/message_named")
 )
 
 const (
@@ -91,9 +92,21 @@ func (r *Reader) merge(ctx context.Context, queues []int64, filter MessageFilter
 	return m.found[:min(m.want, len(m.found))], more, nil
 }
 
+// named returns the partition of the filter, to be read from the message with the transaction id on. It returns none without such a
+// message.
+func (r *Reader) named(ctx context.Context, queues []int64, filter MessageFilter) ([]*partitionScan, error) {
+	return postgres.Collect(ctx, r.pool, sqlMessageNamed, func(row pgx.CollectableRow) (*partitionScan, error) {
+		s := &partitionScan{maxTime: latest}
+		return s, row.Scan(&s.key, &s.bound, &s.maxSeq)
+	}, queues, filter.Partition, filter.TransactionID)
+}
+
 // scans returns at most maxScans+1 partitions that may hold a matching message, ordered by
 // bound.
 func (r *Reader) scans(ctx context.Context, queues []int64, filter MessageFilter) ([]*partitionScan, error) {
+	if filter.TransactionID != "" {
+		return r.named(ctx, queues, filter)
+	}
 	to := latest
 	if !filter.To.IsZero() {
 		to = filter.To
@@ -194,17 +207,22 @@ func (m *merger) read(ctx context.Context, chunk []*partitionScan) error {
 	for i, s := range chunk {
 		before := s.last.seq - 1
 		s.maxSeq, s.block = &before, 2*block
-		s.done = read[i] < block || s.last.at.Before(m.filter.From)
+		s.done = read[i] < block || s.last.at.Before(m.filter.From) || m.filter.TransactionID != ""
 	}
 	m.add(rows)
 	return nil
+}
+
+// matches applies the parts of the filter that message_block does not.
+func (f *MessageFilter) matches(m *Message) bool {
+	return !m.CreatedAt.Before(f.From) && (f.Status == "" || m.Status == f.Status) && (f.TransactionID == "" || m.TransactionID == f.TransactionID)
 }
 
 // add merges rows into found.
 func (m *merger) add(rows []Message) {
 	m.messagesRead += len(rows)
 	for i := range rows {
-		if message := &rows[i]; !message.CreatedAt.Before(m.filter.From) && (m.filter.Status == "" || message.Status == m.filter.Status) {
+		if message := &rows[i]; m.filter.matches(message) {
 			m.found = append(m.found, *message)
 		}
 	}
@@ -216,7 +234,7 @@ func (m *merger) add(rows []Message) {
 func scanMessage(row pgx.CollectableRow) (m Message, number int64, err error) {
 	err = row.Scan(&number, &m.position.seq, &m.CreatedAt, &m.ID, &m.TransactionID, (*zeronull.UUID)(&m.TraceID),
 		(*zeronull.Text)(&m.ProducerSub), (*[]byte)(&m.Headers), &m.PartitionID, &m.Partition, &m.queueKey, &m.dead, &m.queueMode, &m.queueDone,
-		(*zeronull.Timestamptz)(&m.LeasedUntil), &m.Groups, &m.DoneBy)
+		(*zeronull.Timestamptz)(&m.LeasedUntil), &m.Groups, &m.DoneBy, (*zeronull.Timestamptz)(&m.VisibleAt))
 	m.position.at = m.CreatedAt
 	m.setStatus()
 	return m, number, err

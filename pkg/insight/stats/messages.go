@@ -31,6 +31,8 @@ const (
 type MessageFilter struct {
 	// Queue and Partition are names. Nil matches any name.
 	Queue, Partition *string
+	// TransactionID matches exactly. Empty matches any. With it, Queue and Partition are set, and From, To and After have no effect.
+	TransactionID string
 	// Namespace and Task match exactly. Empty matches any value.
 	Namespace, Task string
 	// Status matches exactly. Empty matches any status.
@@ -58,13 +60,15 @@ type Message struct {
 	ProducerSub   string
 	Headers       queue.Headers
 	CreatedAt     time.Time
-	Queue         string
-	Namespace     string
-	Task          string
-	Priority      int64
-	PartitionID   queue.ID
-	Partition     string
-	Status        Status
+	// VisibleAt is zero without a delay.
+	VisibleAt   time.Time
+	Queue       string
+	Namespace   string
+	Task        string
+	Priority    int64
+	PartitionID queue.ID
+	Partition   string
+	Status      Status
 	// QueueStatus is the status for the reader without a group.
 	QueueStatus Status
 	// Groups counts the named groups that read the partition. DoneBy counts how many of
@@ -125,6 +129,11 @@ func (r *Reader) Messages(ctx context.Context, filter MessageFilter) (MessageLis
 func (r *Reader) messages(ctx context.Context, filter MessageFilter) (MessageList, error) {
 	if filter.Queue != nil && filter.Partition != nil {
 		filter.Window = nil // there is one partition
+	} else if filter.TransactionID != "" {
+		return MessageList{}, queue.Invalidf("transactionId needs a partition: send queue and partition too (a push without a partition stores in Default)")
+	}
+	if filter.TransactionID != "" {
+		filter.From, filter.To, filter.After = time.Time{}, time.Time{}, nil
 	}
 	var list MessageList
 	queues, err := r.matching(ctx, filter)

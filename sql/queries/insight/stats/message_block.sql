@@ -7,7 +7,8 @@
 -- reader without a group exists. queue_done: that reader has finished the message. leased_until: the end
 -- of a lease of that reader on the message. groups counts the named groups, and done_by the named groups
 -- that have finished the message. A redriven message is unfinished until it is settled. The cost of a
--- message grows with the number of groups. The newest message of each partition is first.
+-- message grows with the number of groups. The newest message of each partition is first. visible_at:
+-- no pop returns the message before it (NULL: no delay).
 SELECT k.ord, m.seq, m.created_at, m.id, m.transaction_id, m.trace_id, m.producer_sub, m.headers, p.uid AS partition_uid,
        p.name AS partition_name, p.queue_id,
        coalesce((SELECT true
@@ -17,7 +18,7 @@ SELECT k.ord, m.seq, m.created_at, m.id, m.transaction_id, m.trace_id, m.produce
                           WHERE l.partition_id = p.id AND l.group_id = g.id AND l.seq = m.seq OFFSET 0) AS l
                   WHERE g.queue_id = p.queue_id
                   LIMIT 1), false) AS dead,
-       s.queue_mode, s.queue_done, s.leased_until, s.groups, s.done_by
+       s.queue_mode, s.queue_done, s.leased_until, s.groups, s.done_by, m.visible_at
   FROM unnest($1::bigint[], $2::bigint[], $3::timestamptz[]) WITH ORDINALITY AS k(partition_id, upto, instant, ord)
  CROSS JOIN LATERAL (
         SELECT p.id, p.uid, p.name, p.queue_id, p.last_seq, p.trimmed,
@@ -43,8 +44,8 @@ SELECT k.ord, m.seq, m.created_at, m.id, m.transaction_id, m.trace_id, m.produce
                   FROM belfry.cursor c
                  WHERE c.partition_id = p.id OFFSET 0) AS c) AS r
  CROSS JOIN LATERAL (
-        SELECT b.seq, b.created_at, b.id, b.transaction_id, b.trace_id, b.producer_sub, b.headers
-          FROM (SELECT m.seq, m.created_at, m.id, m.transaction_id, m.trace_id, m.producer_sub, m.headers
+        SELECT b.seq, b.created_at, b.id, b.transaction_id, b.trace_id, b.producer_sub, b.headers, b.visible_at
+          FROM (SELECT m.seq, m.created_at, m.id, m.transaction_id, m.trace_id, m.producer_sub, m.headers, m.visible_at
                   FROM belfry.message m
                  WHERE $5::text <> 'dead_letter' AND m.partition_id = p.id
                    AND m.seq > CASE $5::text WHEN 'pending' THEN greatest(r.done, CASE WHEN NOT r.redriven THEN r.leased END, p.trimmed)
@@ -56,11 +57,11 @@ SELECT k.ord, m.seq, m.created_at, m.id, m.transaction_id, m.trace_id, m.produce
                  ORDER BY m.seq DESC
                  LIMIT $4::bigint) AS b
         UNION ALL
-        SELECT d.seq, d.created_at, d.id, d.transaction_id, d.trace_id, d.producer_sub, d.headers
-          FROM (SELECT DISTINCT ON (l.seq) m.seq, m.created_at, m.id, m.transaction_id, m.trace_id, m.producer_sub, m.headers
+        SELECT d.seq, d.created_at, d.id, d.transaction_id, d.trace_id, d.producer_sub, d.headers, d.visible_at
+          FROM (SELECT DISTINCT ON (l.seq) m.seq, m.created_at, m.id, m.transaction_id, m.trace_id, m.producer_sub, m.headers, m.visible_at
                   FROM belfry.dead_letter l
                  CROSS JOIN LATERAL (
-                        SELECT m.seq, m.created_at, m.id, m.transaction_id, m.trace_id, m.producer_sub, m.headers
+                        SELECT m.seq, m.created_at, m.id, m.transaction_id, m.trace_id, m.producer_sub, m.headers, m.visible_at
                           FROM belfry.message m
                          WHERE m.partition_id = l.partition_id AND m.seq = l.seq OFFSET 0) AS m
                  WHERE $5::text = 'dead_letter' AND l.partition_id = p.id AND l.seq <= p.upto AND l.seq > p.trimmed
