@@ -713,9 +713,11 @@ END $$;
 -- A schedule puts a message into a queue at instants. pkg/engine/schedule computes the instants and
 -- writes the messages into belfry.inbox. belfry.schedule makes the rows.
 --
---   next_at  The next instant without jitter. NULL: not computed yet, or no instant follows.
---   due_at   The instant at which the server handles the row. '-infinity': the server computes it at
---            once. NULL: the schedule is paused, has an error, or no instant follows.
+--   handled_to  Every instant up to this one is handled. It never decreases, so no instant is handled
+--               twice, also if the clock steps back.
+--   next_at     The next instant, without jitter. NULL: not computed yet, or no instant follows.
+--   due_at      When the server handles next_at. '-infinity': the server computes it at once. NULL: the
+--               schedule is paused, has an error, or no instant follows.
 CREATE TABLE belfry.schedule (
     id             bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
     name           text COLLATE "C" NOT NULL UNIQUE,
@@ -736,6 +738,7 @@ CREATE TABLE belfry.schedule (
     delay          interval NOT NULL DEFAULT '0', -- No pop returns a message before this time has passed.
     paused         boolean NOT NULL DEFAULT false,
     pause_reason   text, -- The reason that the operator gave for the pause.
+    handled_to     timestamptz NOT NULL,
     next_at        timestamptz,
     due_at         timestamptz DEFAULT '-infinity',
     last_at        timestamptz, -- The last instant whose message was stored.
@@ -4209,7 +4212,7 @@ BEGIN
             'A schedule has a payload of at most 65536 bytes. Store larger values elsewhere and name their place in the payload.'),
         (num_nonnulls(p_cron, p_every, p_at) <> 1, 'a schedule needs exactly one of cron, every and at, and has ' || num_nonnulls(p_cron, p_every, p_at),
             'Give cron => ''0 8 * * 1-5'', every => ''10 minutes'' or at => now() + interval ''1 day''.'),
-        (octet_length(p_cron) > 255 OR trim(p_cron) !~ '^(@\S+( \S+)?|\S+(\s+\S+){4,5})$', 'the cron expression ' || quote_literal(left(p_cron, 80)) || ' does not have five or six fields',
+        (octet_length(p_cron) > 512 OR trim(p_cron) !~ '^(@\S+( \S+)?|\S+(\s+\S+){4,5})$', 'the cron expression ' || quote_literal(left(p_cron, 80)) || ' does not have five or six fields',
             'Write minute, hour, day, month and weekday, such as ''0 8 * * 1-5'', or a name such as @daily. A sixth field before them is the second.'),
         (extract(year FROM p_every) <> 0 OR extract(month FROM p_every) <> 0, 'every is ' || p_every || ', and months have different lengths',
             'Use cron => ''0 0 1 * *'' for the first of each month.'),
@@ -4258,6 +4261,7 @@ CREATE FUNCTION belfry.schedule(
 DECLARE
     v_old belfry.schedule;
     v_new belfry.schedule;
+    v_now timestamptz;
 BEGIN
     PERFORM belfry.check_schedule(name, partition, payload, cron, every, at, zone, starts, ends, jitter, missed, overlap_group);
     PERFORM belfry.check_push(queue, delay, NULL);
@@ -4265,6 +4269,7 @@ BEGIN
     LOOP
         SELECT * INTO v_old FROM belfry.schedule s WHERE s.name = name FOR NO KEY UPDATE;
         PERFORM belfry.check_scheduler(ARRAY[v_old.queue]) WHERE v_old.id IS NOT NULL;
+        v_now := clock_timestamp();
         v_new := v_old;
         v_new.name := name; v_new.queue := queue; v_new.partition := coalesce(partition, 'Default'); v_new.payload := payload;
         v_new.cron := trim(cron); v_new.every_seconds := extract(epoch FROM every); v_new.at := at; v_new.zone := zone;
@@ -4274,10 +4279,11 @@ BEGIN
         IF v_old.error IS NOT NULL
            OR (v_new.cron, v_new.every_seconds, v_new.at, v_new.zone, v_new.starts, v_new.ends, v_new.jitter) IS DISTINCT FROM
               (v_old.cron, v_old.every_seconds, v_old.at, v_old.zone, v_old.starts, v_old.ends, v_old.jitter) THEN
-            IF at <= clock_timestamp() THEN
+            IF at <= v_now THEN
                 RAISE EXCEPTION 'belfry.schedule: the instant % is in the past', at
                     USING ERRCODE = 'invalid_parameter_value', HINT = 'Give a later instant. To send a message now, call belfry.push.';
             END IF;
+            v_new.handled_to := greatest(v_old.handled_to, v_now);
             v_new.next_at := NULL;
             v_new.due_at := CASE WHEN v_old.paused IS NOT TRUE THEN '-infinity'::timestamptz END;
         END IF;
@@ -4287,9 +4293,9 @@ BEGIN
         END IF;
         IF v_old.id IS NULL THEN
             INSERT INTO belfry.schedule (name, queue, partition, cron, every_seconds, at, zone, starts, ends, jitter, missed, overlap_group,
-                                         payload, headers, delay, scheduled_by)
+                                         payload, headers, delay, scheduled_by, handled_to)
             VALUES (v_new.name, v_new.queue, v_new.partition, v_new.cron, v_new.every_seconds, v_new.at, v_new.zone, v_new.starts, v_new.ends,
-                    v_new.jitter, v_new.missed, v_new.overlap_group, v_new.payload, v_new.headers, v_new.delay, v_new.scheduled_by)
+                    v_new.jitter, v_new.missed, v_new.overlap_group, v_new.payload, v_new.headers, v_new.delay, v_new.scheduled_by, v_new.handled_to)
             ON CONFLICT ON CONSTRAINT schedule_name_key DO NOTHING;
             IF FOUND THEN
                 RETURN true;
@@ -4299,7 +4305,7 @@ BEGIN
                SET queue = v_new.queue, partition = v_new.partition, cron = v_new.cron, every_seconds = v_new.every_seconds, at = v_new.at,
                    zone = v_new.zone, starts = v_new.starts, ends = v_new.ends, jitter = v_new.jitter, missed = v_new.missed,
                    overlap_group = v_new.overlap_group, payload = v_new.payload, headers = v_new.headers, delay = v_new.delay,
-                   next_at = v_new.next_at, due_at = v_new.due_at, last_transaction_id = v_new.last_transaction_id,
+                   handled_to = v_new.handled_to, next_at = v_new.next_at, due_at = v_new.due_at, last_transaction_id = v_new.last_transaction_id,
                    last_inbox_id = v_new.last_inbox_id, error = NULL, scheduled_by = v_new.scheduled_by, changed_at = clock_timestamp()
              WHERE s.id = v_old.id;
             RETURN false;
@@ -4935,4 +4941,4 @@ BEGIN
         END LOOP;
     END LOOP;
 END $$;
-COMMENT ON FUNCTION belfry.baseline() IS '635f86debaa0472c5ac7787886322019ee65efed7c91d63a48fe01c6bc5cc1ac';
+COMMENT ON FUNCTION belfry.baseline() IS 'f859a457829bad04a9b8945f57f932a4e384942f019e54013b3015484c16ba50';

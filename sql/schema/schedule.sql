@@ -1,9 +1,11 @@
 -- A schedule puts a message into a queue at instants. pkg/engine/schedule computes the instants and
 -- writes the messages into belfry.inbox. belfry.schedule makes the rows.
 --
---   next_at  The next instant without jitter. NULL: not computed yet, or no instant follows.
---   due_at   The instant at which the server handles the row. '-infinity': the server computes it at
---            once. NULL: the schedule is paused, has an error, or no instant follows.
+--   handled_to  Every instant up to this one is handled. It never decreases, so no instant is handled
+--               twice, also if the clock steps back.
+--   next_at     The next instant, without jitter. NULL: not computed yet, or no instant follows.
+--   due_at      When the server handles next_at. '-infinity': the server computes it at once. NULL: the
+--               schedule is paused, has an error, or no instant follows.
 CREATE TABLE belfry.schedule (
     id             bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
     name           text COLLATE "C" NOT NULL UNIQUE,
@@ -24,6 +26,7 @@ CREATE TABLE belfry.schedule (
     delay          interval NOT NULL DEFAULT '0', -- No pop returns a message before this time has passed.
     paused         boolean NOT NULL DEFAULT false,
     pause_reason   text, -- The reason that the operator gave for the pause.
+    handled_to     timestamptz NOT NULL,
     next_at        timestamptz,
     due_at         timestamptz DEFAULT '-infinity',
     last_at        timestamptz, -- The last instant whose message was stored.
