@@ -1,6 +1,7 @@
 package when
 
 import (
+	"fmt"
 	"regexp"
 	"strconv"
 	"strings"
@@ -72,7 +73,14 @@ func parseCron(text string) (*expression, error) {
 			return nil, err
 		}
 	}
-	return read(fields)
+	e, err := read(fields)
+	if err != nil {
+		return nil, queue.Invalidf("cron %q cannot be read (%v): write it in another way", text, err)
+	}
+	if _, ok := e.next(time.Date(2000, time.January, 1, 0, 0, 0, 0, time.UTC)); !ok {
+		return nil, queue.Invalidf("cron %q never runs, because no date has its day of the month, month and day of the week: change one of them", text)
+	}
+	return e, nil
 }
 
 // check returns an error if one field cannot be read.
@@ -124,22 +132,17 @@ func weekdayNumber(text string) int {
 func read(fields []string) (*expression, error) {
 	parsed, err := parser.Parse(strings.Join(fields, " "))
 	if err != nil {
-		return nil, queue.Invalidf("cron %q cannot be read: %v", strings.Join(fields, " "), err)
+		return nil, err
 	}
 	spec, ok := parsed.(*cron.SpecSchedule)
 	if !ok {
-		return nil, queue.Invalidf("cron %q cannot be read: give five or six fields", strings.Join(fields, " "))
+		return nil, fmt.Errorf("it is a %T", parsed)
 	}
 	const values = uint64(1)<<60 - 1 // without the bit that go-cron sets for *
-	e := &expression{
+	return &expression{
 		second: spec.Second & values, minute: spec.Minute & values, hour: spec.Hour & values, month: spec.Month & values,
 		monthDay: spec.Dom & values, monthDays: spec.DomConstraints, weekday: spec.Dow & values, weekdays: spec.DowConstraints,
 		either:  !strings.ContainsAny(fields[dayPart], "*?") && !strings.ContainsAny(fields[weekPart], "*?"),
 		elapsed: strings.ContainsAny(fields[hourPart], "*/"),
-	}
-	if _, ok := e.next(time.Date(2000, time.January, 1, 0, 0, 0, 0, time.UTC)); !ok {
-		return nil, queue.Invalidf("cron %q never runs, because no date has its day of the month, month and day of the week: change one of them",
-			strings.Join(fields, " "))
-	}
-	return e, nil
+	}, nil
 }

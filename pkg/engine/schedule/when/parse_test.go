@@ -31,6 +31,7 @@ func TestParseSaysWhatToChange(t *testing.T) {
 			Cron: "0 8 * * 1", Starts: day, Ends: day.AddDate(0, 0, 3)},
 		`zone "Europe/Roma" is unknown: give the IANA name of a time zone, such as "Europe/Rome"`: {Cron: "@daily", Zone: "Europe/Roma"},
 		`zone "../etc/passwd" is unknown: give the IANA name of a time zone`:                      {Every: time.Hour, Zone: "../etc/passwd"},
+		`zone has 65 bytes: give the IANA name of a time zone`:                                    {Every: time.Hour, Zone: strings.Repeat("x", 65)},
 		`zone is "Local": give the IANA name of a time zone, such as "Europe/Rome"`:               {Cron: "@daily", Zone: "Local"},
 
 		`cron has 2001 bytes: give at most 512`:                        cron(strings.Repeat("1,", 1000) + "1"),
@@ -60,10 +61,10 @@ func TestParseSaysWhatToChange(t *testing.T) {
 		`the day of the week of cron is "MON#6": give 0 to 7`:                                                                    cron("0 8 * * MON#6"),
 		`the day of the week of cron is "FRI-MON/2", which has a step over a range that passes Sunday: write the days as a list`: cron("0 8 * * FRI-MON/2"),
 
-		`cron "0 0 8 30 2 *" never runs, because no date has its day of the month, month and day of the week: change one of them`: cron("0 8 30 2 *"),
-		`cron "0 0 8 31 4,6,9,11 *" never runs`: cron("0 8 31 4,6,9,11 *"),
-		`cron "0 0 8 31W 2 *" never runs`:       cron("0 8 31W 2 *"),
-		`cron "0 0 8 L-30 2 *" never runs`:      cron("0 8 L-30 2 *"),
+		`cron "0 8 30 2 *" never runs, because no date has its day of the month, month and day of the week: change one of them`: cron("0 8 30 2 *"),
+		`cron "0 8 31 4,6,9,11 *" never runs`: cron("0 8 31 4,6,9,11 *"),
+		`cron "0 8 31W 2 *" never runs`:       cron("0 8 31W 2 *"),
+		`cron "0 8 L-30 2 *" never runs`:      cron("0 8 L-30 2 *"),
 	} {
 		rule, err := when.Parse(spec)
 		require.Nil(t, rule, want)

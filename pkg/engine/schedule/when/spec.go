@@ -26,6 +26,9 @@ type Spec struct {
 // lastYear is the last year with an instant. Later instants have no text in RFC 3339.
 const lastYear = 9999
 
+// maxZone is the limit for the length of the name of a time zone. The longest name has 32 bytes.
+const maxZone = 64
+
 // Rule computes the instants of a Spec. It does not change, so several goroutines may use it.
 type Rule struct {
 	spec Spec
@@ -89,10 +92,12 @@ func (s *Spec) one() error {
 
 // loadZone returns the location of an IANA name.
 func loadZone(name string) (*time.Location, error) {
-	switch name {
-	case "", "UTC":
+	switch {
+	case name == "" || name == "UTC":
 		return time.UTC, nil
-	case "Local": // the zone of this server, which may differ between instances
+	case len(name) > maxZone:
+		return nil, queue.Invalidf("zone has %d bytes: give the IANA name of a time zone, such as \"Europe/Rome\"", len(name))
+	case name == "Local": // the zone of this server, which may differ between instances
 		return nil, queue.Invalidf(`zone is "Local": give the IANA name of a time zone, such as "Europe/Rome"`)
 	}
 	zone, err := time.LoadLocation(name)
