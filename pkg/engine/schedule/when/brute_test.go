@@ -1,9 +1,11 @@
 package when_test
 
 import (
+	"cmp"
 	"flag"
 	"fmt"
 	"math/rand/v2"
+	"slices"
 	"strconv"
 	"strings"
 	"testing"
@@ -32,7 +34,9 @@ var (
 // brute is a second implementation of the rules. It looks at every minute or second, and reads only the clock of the zone.
 // Its fields are sets, so it does not depend on how Parse reads a text.
 type brute struct {
-	fields  [6]map[int]bool // second, minute, hour, day of the month, month, day of the week
+	fields  [6]map[int]bool           // second, minute, hour, day of the month, month, day of the week
+	day     func(wall time.Time) bool // L, or nil
+	week    func(wall time.Time) bool // MON#1 or MON#L, or nil
 	either  bool
 	elapsed bool
 	step    time.Duration
@@ -43,7 +47,8 @@ func (b *brute) matches(wall time.Time) bool {
 	if !b.fields[0][second] || !b.fields[1][minute] || !b.fields[2][hour] || !b.fields[4][int(wall.Month())] {
 		return false
 	}
-	day, week := b.fields[3][wall.Day()], b.fields[5][int(wall.Weekday())]
+	day := b.fields[3][wall.Day()] || b.day != nil && b.day(wall)
+	week := b.fields[5][int(wall.Weekday())] || b.week != nil && b.week(wall)
 	return day && week || b.either && (day || week)
 }
 
@@ -140,6 +145,20 @@ func random(r *rand.Rand, seconds bool) (string, *brute) {
 	if r.IntN(2) == 0 {
 		texts[5], b.fields[5] = field(r, 0, 6, false)
 	}
+	if r.IntN(6) == 0 {
+		texts[3], b.fields[3] = "L", nil
+		b.day = func(wall time.Time) bool { return wall.AddDate(0, 0, 1).Day() == 1 }
+	}
+	if weekday, nth := r.IntN(7), 1+r.IntN(6); r.IntN(6) == 0 {
+		texts[5], b.fields[5] = fmt.Sprintf("%d#%d", weekday, nth), nil
+		b.week = func(wall time.Time) bool { return int(wall.Weekday()) == weekday && (wall.Day()+6)/7 == nth }
+		if nth == 6 {
+			texts[5] = fmt.Sprintf("%d#L", weekday)
+			b.week = func(wall time.Time) bool {
+				return int(wall.Weekday()) == weekday && wall.AddDate(0, 0, 7).Month() != wall.Month()
+			}
+		}
+	}
 	b.either = texts[3][0] != '*' && texts[5][0] != '*'
 	b.elapsed = texts[2][0] == '*'
 	if !seconds {
@@ -161,7 +180,7 @@ func changes(zone *time.Location) []time.Time {
 }
 
 // compare fails unless Next gives the instants of the second implementation.
-func compare(t *testing.T, text string, b *brute, zone *time.Location, from, to time.Time) {
+func compare(t *testing.T, r *rand.Rand, text string, b *brute, zone *time.Location, from, to time.Time) {
 	t.Helper()
 	rule, err := when.Parse(when.Spec{Cron: text, Zone: zone.String()})
 	if err != nil { // such as 30 February
@@ -169,14 +188,31 @@ func compare(t *testing.T, text string, b *brute, zone *time.Location, from, to 
 		require.Empty(t, b.instants(zone, from, to), text)
 		return
 	}
-	last := from
-	for _, want := range b.instants(zone, from, to) {
-		got, ok := rule.Next(last)
-		require.True(t, ok && got.Equal(want), "cron %q in %v after %v: %v, want %v", text, zone, last.In(zone), got.In(zone), want.In(zone))
-		last = want
+	instants, last := b.instants(zone, from, to), from
+	for n := range len(instants) + 1 {
+		follows(t, rule, text, zone, last, to, instants[n:])
+		if n < len(instants) {
+			last = instants[n]
+		}
 	}
-	got, ok := rule.Next(last)
-	require.True(t, !ok || got.After(to), "cron %q in %v after %v: %v, want none up to %v", text, zone, last.In(zone), got.In(zone), to.In(zone))
+	for range 50 { // callers may ask for the instants after any time, such as one in a repeated hour
+		after := from.Add(time.Duration(r.Int64N(int64(to.Sub(from)))))
+		later, _ := slices.BinarySearchFunc(instants, after, func(one, after time.Time) int { return cmp.Compare(one.UnixNano(), after.UnixNano()+1) })
+		follows(t, rule, text, zone, after, to, instants[later:])
+	}
+}
+
+// follows fails unless the first of the given instants is the next one after the given time, or none comes up to the end.
+func follows(t *testing.T, rule *when.Rule, text string, zone *time.Location, after, to time.Time, instants []time.Time) {
+	t.Helper()
+	got, ok := rule.Next(after)
+	want, right := "none", !ok || got.After(to)
+	if len(instants) > 0 {
+		want, right = instants[0].In(zone).String(), ok && got.Equal(instants[0])
+	}
+	if !right {
+		require.Equal(t, want, got.In(zone).String(), "cron %q in %v after %v", text, zone, after.In(zone))
+	}
 }
 
 // Windows of the ten years, around changes of the clock and elsewhere, are compared in each run. With -when.long 20, the test
@@ -204,16 +240,16 @@ func TestNextAgreesWithASearchThroughEveryMinute(t *testing.T) {
 					length = 96 * time.Hour
 				}
 				text, b := random(r, false)
-				compare(t, text, b, zone, from, from.Add(length))
+				compare(t, r, text, b, zone, from, from.Add(length))
 			}
 			for range 3 {
 				text, b := random(r, true)
 				from := moved[r.IntN(len(moved))].Add(-time.Duration(r.IntN(60*60*2)) * time.Second)
-				compare(t, text, b, zone, from, from.Add(3*time.Hour))
+				compare(t, r, text, b, zone, from, from.Add(3*time.Hour))
 			}
 			for range *longFlag {
 				text, b := random(r, false)
-				compare(t, text, b, zone, tenYears[0], tenYears[1])
+				compare(t, r, text, b, zone, tenYears[0], tenYears[1])
 			}
 		})
 	}

@@ -206,9 +206,12 @@ func TestInstantsLieBetweenStartsAndEnds(t *testing.T) {
 	} {
 		require.Equal(t, c.want, following(t, c.spec, "2024-06-01T00:00:00Z", 10), name)
 	}
-	rule, err := when.Parse(when.Spec{At: at(t, "2026-11-27T10:00:30Z")})
+	rule, err := when.Parse(when.Spec{At: at(t, "2026-11-27T10:00:30.0000019Z")})
 	require.NoError(t, err)
-	_, ok := rule.Next(at(t, "2026-11-27T10:00:30Z"))
+	next, ok := rule.Next(time.Time{})
+	require.True(t, ok)
+	require.Equal(t, at(t, "2026-11-27T10:00:30.000001Z"), next, "Postgres keeps microseconds")
+	_, ok = rule.Next(next)
 	require.False(t, ok, "an instant does not follow itself")
 }
 
@@ -234,5 +237,23 @@ func TestJitterDependsOnlyOnItsArguments(t *testing.T) {
 	}
 	for _, count := range quarters {
 		require.InDelta(t, 1000, count, 150)
+	}
+}
+
+func BenchmarkNext(b *testing.B) {
+	for name, spec := range map[string]when.Spec{
+		"every": {Every: time.Minute}, "fixed": {Cron: "0 8 * * 1-5", Zone: "Europe/Rome"}, "elapsed": {Cron: "*/15 * * * *", Zone: "Europe/Rome"},
+		"leap day": {Cron: "0 8 29 2 *", Zone: "Europe/Rome"},
+	} {
+		rule, err := when.Parse(spec)
+		require.NoError(b, err)
+		b.Run(name, func(b *testing.B) {
+			after := time.Date(2026, 11, 27, 10, 0, 0, 0, time.UTC)
+			for b.Loop() {
+				if _, ok := rule.Next(after); !ok {
+					b.Fatal("no instant")
+				}
+			}
+		})
 	}
 }
