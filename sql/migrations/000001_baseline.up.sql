@@ -4205,6 +4205,7 @@ BEGIN
         (octet_length(coalesce(p_name, '')) NOT BETWEEN 1 AND 200 OR p_name IN ('.', '..'),
             'the name of the schedule is ' || CASE WHEN p_name IN ('.', '..') THEN p_name ELSE coalesce(octet_length(p_name) || ' bytes long', 'NULL') END,
             'A name has 1 to 200 bytes, and is not . or .., because clients remove these from paths.'),
+        (p_name ~ '[\u0001-\u001f\u007f]', 'the name of the schedule has a control character', 'Remove it.'),
         (octet_length(p_partition) > 255 OR p_partition IN ('.', '..'), 'the name of the partition is not valid',
             'A name has at most 255 bytes, and is not . or .., because clients remove these from paths.'),
         (p_payload IS NULL, 'the payload is NULL', 'For the JSON value null write ''null''. To make JSON from a row write to_json(row).'),
@@ -4941,4 +4942,4 @@ BEGIN
         END LOOP;
     END LOOP;
 END $$;
-COMMENT ON FUNCTION belfry.baseline() IS 'f859a457829bad04a9b8945f57f932a4e384942f019e54013b3015484c16ba50';
+COMMENT ON FUNCTION belfry.baseline() IS 'cdee489296492d4c52fcebdf06d14c535d50dfbf363493ac5ee9f01a0ccb329a';

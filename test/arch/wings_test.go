@@ -45,7 +45,7 @@ var wings = []wing{
 		store/internal/push >
 		store/internal/ack store/internal/claim >
 		store/internal/names >
-		store/internal/groupcommit store/internal/wake catalog deadletter inbox queenimport reseal spool >
+		store/internal/groupcommit store/internal/wake catalog deadletter inbox queenimport reseal schedule spool >
 		store/internal/delivered store/internal/pipeline store/internal/quota store/internal/scanfloor
 		attach batch maintenance portable schedule/when seal stream sweep`},
 	{"pkg/access", "pkg/postgres pkg/process pkg/queue config/setting sql", "provider rights > token > audit > certificate identity"},
