@@ -28,6 +28,7 @@ import (
 	"github.com/belfry-mq/belfry/pkg/engine/inbox"
 	"github.com/belfry-mq/belfry/pkg/engine/maintenance"
 	"github.com/belfry-mq/belfry/pkg/engine/redrivejob"
+	"github.com/belfry-mq/belfry/pkg/engine/schedule"
 	"github.com/belfry-mq/belfry/pkg/engine/seal"
 	"github.com/belfry-mq/belfry/pkg/engine/spool"
 	"github.com/belfry-mq/belfry/pkg/engine/store"
@@ -160,6 +161,11 @@ func (b builder) build(ctx context.Context) error {
 	if err := b.buildSequencer(ctx); err != nil {
 		return err
 	}
+	schedules := schedule.New(schedule.Deps{
+		Pool: b.pool, Events: b.bus, Instance: b.instance, Peers: b.listener.PeerIDs, Proven: b.listener.Proven,
+		Metrics: schedule.NewMetrics(b.reg), Log: b.log,
+	}, schedule.Config{FallbackInterval: b.cfg.Dispatch.FallbackInterval, PollInterval: b.cfg.Dispatch.MaxPollInterval})
+	b.runs = append(b.runs, schedules.Run)
 	b.bus.Subscribe(b.sender)
 	pushes := spool.New(b.cfg.Spool, spool.Deps{
 		Pusher: b.verbs, Paused: switches.PushPaused, Pool: b.pool, Host: hostname(), Sealer: sealer, Metrics: spool.NewMetrics(b.reg), Log: b.log,
