@@ -127,7 +127,7 @@ func TestACrashInTheTransactionLosesNothing(t *testing.T) {
 	}()
 	enginetest.Await(t, "the statement waits and its session has ended", func() bool {
 		return enginetest.Value[bool](t, f.pool, `SELECT coalesce(bool_or(pg_terminate_backend(pid)), false) FROM pg_stat_activity
-			WHERE wait_event_type = 'Lock' AND query LIKE '%UPDATE belfry.schedule%' AND datname = current_database()`)
+			WHERE wait_event_type = 'Lock' AND query LIKE '-- Handles instants of schedules%' AND datname = current_database()`)
 	})
 	require.Error(t, <-failed)
 	enginetest.Exec(t, blocker, `ROLLBACK`)
