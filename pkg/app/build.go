@@ -161,11 +161,6 @@ func (b builder) build(ctx context.Context) error {
 	if err := b.buildSequencer(ctx); err != nil {
 		return err
 	}
-	schedules := schedule.New(schedule.Deps{
-		Pool: b.pool, Events: b.bus, Instance: b.instance, Peers: b.listener.PeerIDs, Proven: b.listener.Proven,
-		Metrics: schedule.NewMetrics(b.reg), Log: b.log,
-	}, schedule.Config{FallbackInterval: b.cfg.Dispatch.FallbackInterval, PollInterval: b.cfg.Dispatch.MaxPollInterval})
-	b.runs = append(b.runs, schedules.Run)
 	b.bus.Subscribe(b.sender)
 	pushes := spool.New(b.cfg.Spool, spool.Deps{
 		Pusher: b.verbs, Paused: switches.PushPaused, Pool: b.pool, Host: hostname(), Sealer: sealer, Metrics: spool.NewMetrics(b.reg), Log: b.log,
@@ -191,6 +186,15 @@ func (b builder) build(ctx context.Context) error {
 		Events: b.hub, Listener: b.listenerState, Inbox: b.inboxState, Flushes: storeMetrics.Flushes, Defaults: b.cfg.Defaults,
 	}
 	return b.buildDashboard(auth, signIn)
+}
+
+// buildSchedules makes the runner of schedules.
+func (b builder) buildSchedules() {
+	schedules := schedule.New(schedule.Deps{
+		Pool: b.pool, Events: b.bus, Instance: b.instance, Peers: b.listener.PeerIDs, Proven: b.listener.Proven,
+		Metrics: schedule.NewMetrics(b.reg), Log: b.log,
+	}, schedule.Config{FallbackInterval: b.cfg.Dispatch.FallbackInterval, PollInterval: b.cfg.Dispatch.MaxPollInterval})
+	b.runs = append(b.runs, schedules.Run)
 }
 
 // buildJobs makes the redrive jobs.
@@ -279,7 +283,8 @@ func (b builder) buildWaiters(intents *dispatch.Intents, metrics *dispatch.Metri
 	}, sqlwait.Config{Fallback: b.cfg.Dispatch.Fallback(), Backoff: b.cfg.Dispatch.Backoff()})
 }
 
-// buildSequencer constructs the sequencer, with a pool for its long transactions.
+// buildSequencer constructs the sequencer, with a pool for its long transactions, and the runner of schedules, which fills the
+// inbox.
 func (b builder) buildSequencer(ctx context.Context) error {
 	direct := b.cfg.Database
 	direct.URL, direct.PoolSize = b.cfg.Database.DirectURL(), inbox.Connections
@@ -294,6 +299,7 @@ func (b builder) buildSequencer(ctx context.Context) error {
 		MaxPayload: b.cfg.HTTP.MaxBodyBytes, AllowAnyJSON: b.cfg.HTTP.AllowAnyJSON,
 		FallbackInterval: b.cfg.Dispatch.FallbackInterval, PollInterval: b.cfg.Dispatch.MaxPollInterval,
 	})
+	b.buildSchedules()
 	return nil
 }
 

@@ -2,7 +2,9 @@
 -- always exists, and has the clock and the next due_at that is not due yet. Its id is NULL if no schedule is due.
 -- busy: the group of overlap_group has not finished the last message of the schedule.
 WITH due AS MATERIALIZED (
-    SELECT s.* FROM belfry.schedule s
+    SELECT s.id, s.name, s.queue, s.partition, s.cron, s.every_seconds, s.at, s.zone, s.starts, s.ends, s.jitter, s.missed, s.overlap_group,
+           s.payload, s.headers, s.handled_to, s.changed_at, s.due_at, s.last_transaction_id, s.last_inbox_id
+      FROM belfry.schedule s
      WHERE s.due_at <= statement_timestamp() + $2::bigint * interval '1 microsecond'
      ORDER BY s.due_at, s.id LIMIT $1::bigint
 )

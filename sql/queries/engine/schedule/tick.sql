@@ -5,7 +5,8 @@
 -- message: $10 the id of its schedule, $11 transaction ids, $12 payloads, $13 headers. Returns the ids of the
 -- schedules that it has handled.
 WITH wanted AS (
-    SELECT * FROM unnest($1::bigint[], $2::timestamptz[], $3::timestamptz[], $4::timestamptz[], $5::timestamptz[], $6::timestamptz[],
+    SELECT w.id, w.read_to, w.changed_at, w.handled_to, w.next_at, w.due_at, w.last_at, w.last_transaction_id, w.error
+      FROM unnest($1::bigint[], $2::timestamptz[], $3::timestamptz[], $4::timestamptz[], $5::timestamptz[], $6::timestamptz[],
                          $7::timestamptz[], $8::text[], $9::text[])
         AS w(id, read_to, changed_at, handled_to, next_at, due_at, last_at, last_transaction_id, error)
 ), locked AS MATERIALIZED (
