@@ -12,11 +12,9 @@ COPY . .
 ARG VERSION=dev
 RUN CGO_ENABLED=0 go build -tags release -trimpath -ldflags "-s -w -X github.com/belfry-mq/belfry/pkg/app.linkedVersion=${VERSION}" -o /belfry ./cmd/belfry && mkdir -p /var/lib/belfry
 
-# The image has CA certificates and time zones, but no shell and no package manager.
+# The image has CA certificates, but no shell and no package manager. The binary contains the time zones.
 FROM scratch
 COPY --from=build /etc/ssl/certs/ca-certificates.crt /etc/ssl/certs/
-COPY --from=build /usr/local/go/lib/time/zoneinfo.zip /zoneinfo.zip
-ENV ZONEINFO=/zoneinfo.zip
 COPY LICENSE THIRD_PARTY_NOTICES /
 COPY --from=build /belfry /belfry
 # Pushes during maintenance are kept here (spool.dir). Mount a volume that outlives the container.

@@ -11,6 +11,7 @@ import (
 	"fmt"
 	"io"
 	"os"
+	_ "time/tzdata" // the time zones of schedules, for machines without them
 
 	"github.com/belfry-mq/belfry/pkg/cli/session"
 	"github.com/belfry-mq/belfry/pkg/process/logbuffer"

@@ -28,6 +28,7 @@ import (
 	"github.com/belfry-mq/belfry/pkg/engine/inbox"
 	"github.com/belfry-mq/belfry/pkg/engine/maintenance"
 	"github.com/belfry-mq/belfry/pkg/engine/redrivejob"
+	"github.com/belfry-mq/belfry/pkg/engine/schedule"
 	"github.com/belfry-mq/belfry/pkg/engine/seal"
 	"github.com/belfry-mq/belfry/pkg/engine/spool"
 	"github.com/belfry-mq/belfry/pkg/engine/store"
@@ -187,6 +188,15 @@ func (b builder) build(ctx context.Context) error {
 	return b.buildDashboard(auth, signIn)
 }
 
+// buildSchedules makes the runner of schedules.
+func (b builder) buildSchedules() {
+	schedules := schedule.New(schedule.Deps{
+		Pool: b.pool, Events: b.bus, Instance: b.instance, Peers: b.listener.PeerIDs, Proven: b.listener.Proven,
+		Metrics: schedule.NewMetrics(b.reg), Log: b.log,
+	}, schedule.Config{FallbackInterval: b.cfg.Dispatch.FallbackInterval, PollInterval: b.cfg.Dispatch.MaxPollInterval})
+	b.runs = append(b.runs, schedules.Run)
+}
+
 // buildJobs makes the redrive jobs.
 func (b builder) buildJobs(letters *deadletter.Letters) *redrivejob.Jobs {
 	jobs := redrivejob.New(b.pool, letters, hostname(), b.log)
@@ -273,7 +283,8 @@ func (b builder) buildWaiters(intents *dispatch.Intents, metrics *dispatch.Metri
 	}, sqlwait.Config{Fallback: b.cfg.Dispatch.Fallback(), Backoff: b.cfg.Dispatch.Backoff()})
 }
 
-// buildSequencer constructs the sequencer, with a pool for its long transactions.
+// buildSequencer constructs the sequencer, with a pool for its long transactions, and the runner of schedules, which fills the
+// inbox.
 func (b builder) buildSequencer(ctx context.Context) error {
 	direct := b.cfg.Database
 	direct.URL, direct.PoolSize = b.cfg.Database.DirectURL(), inbox.Connections
@@ -288,6 +299,7 @@ func (b builder) buildSequencer(ctx context.Context) error {
 		MaxPayload: b.cfg.HTTP.MaxBodyBytes, AllowAnyJSON: b.cfg.HTTP.AllowAnyJSON,
 		FallbackInterval: b.cfg.Dispatch.FallbackInterval, PollInterval: b.cfg.Dispatch.MaxPollInterval,
 	})
+	b.buildSchedules()
 	return nil
 }
 

@@ -52,6 +52,7 @@ func (in inboundEvents) callbacks() listen.Callbacks {
 		OnListening:  in.bus.Listening,
 		OnRevocation: in.bus.Revocation,
 		OnSetting:    in.bus.Setting,
+		OnSchedule:   in.bus.Schedule,
 	}
 }
 

@@ -49,6 +49,7 @@ func (r *recorder) OnListening()  { r.list = append(r.list, event{kind: "listeni
 func (r *recorder) OnInbox()      { r.list = append(r.list, event{kind: "inbox"}) }
 func (r *recorder) OnRevocation() { r.list = append(r.list, event{kind: "revocation"}) }
 func (r *recorder) OnSetting()    { r.list = append(r.list, event{kind: "setting"}) }
+func (r *recorder) OnSchedule()   { r.list = append(r.list, event{kind: "schedule"}) }
 
 func TestInboundPublishesWhatTheListenerHears(t *testing.T) {
 	t.Parallel()
@@ -122,6 +123,10 @@ func TestInboundPublishesWhatTheListenerHears(t *testing.T) {
 		"a switch": {
 			hear: func(l listen.Callbacks) { l.OnSetting() },
 			want: []event{{kind: "setting"}},
+		},
+		"a schedule": {
+			hear: func(l listen.Callbacks) { l.OnSchedule() },
+			want: []event{{kind: "schedule"}},
 		},
 		"SQL waiters": {
 			hear: func(l listen.Callbacks) {

@@ -7,6 +7,7 @@
 //   - inbox and attach take messages from SQL. stream keeps the state of queries over queues.
 //   - sweep deletes old rows. reseal encrypts stored payloads with a new key. maintenance switches pushes and
 //     pops off. spool keeps pushes on disk while pushes are switched off.
+//   - schedule/when computes the instants of a schedule.
 //   - queenimport copies the queues of Queen MQ.
 //
 // No package here waits for messages. pkg/dispatch does that.

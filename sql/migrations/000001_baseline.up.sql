@@ -693,6 +693,82 @@ CREATE TABLE belfry.inbox_rejected (
     reason         text NOT NULL -- The error in words.
 );
 
+-- From sql/functions/schedule/schedule_notify.sql.
+
+-- The trigger on belfry.schedule: notifies the servers at the commit, so that they learn the next
+-- instant. A session with belfry.notify = off notifies nobody: the servers then learn of the change
+-- after dispatch.fallback_interval.
+CREATE FUNCTION belfry.schedule_notify() RETURNS trigger LANGUAGE plpgsql
+SET search_path = pg_catalog, pg_temp AS $$
+BEGIN
+    IF lower(coalesce(current_setting('belfry.notify', true), '')) NOT IN ('off', 'false', 'no', '0')
+       AND pg_notification_queue_usage() < 0.97 THEN -- a full queue would fail the transaction
+        PERFORM pg_notify('belfry_schedules', '');
+    END IF;
+    RETURN NULL;
+END $$;
+
+-- From sql/schema/schedule.sql.
+
+-- A schedule puts a message into a queue at instants. pkg/engine/schedule computes the instants and
+-- writes the messages into belfry.inbox. belfry.schedule makes the rows.
+--
+--   handled_to  Every instant up to this one is handled. It never decreases, so no instant is handled
+--               twice, also if the clock steps back.
+--   next_at     The next instant, without jitter. NULL: not computed yet, or no instant follows.
+--   due_at      When the server handles next_at. '-infinity': the server computes it at once. NULL: the
+--               schedule is paused, has an error, or no instant follows.
+CREATE TABLE belfry.schedule (
+    id             bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
+    name           text COLLATE "C" NOT NULL UNIQUE,
+    queue          text NOT NULL,
+    partition      text NOT NULL DEFAULT 'Default',
+    -- Exactly one of cron, every_seconds and at is set.
+    cron           text,
+    every_seconds  bigint,
+    at             timestamptz,
+    zone           text NOT NULL DEFAULT 'UTC', -- The time zone of cron.
+    starts         timestamptz,
+    ends           timestamptz,
+    jitter         interval NOT NULL DEFAULT '0', -- Each instant is later by a part of this time.
+    missed         text NOT NULL DEFAULT 'one' CHECK (missed IN ('skip', 'one', 'all')),
+    overlap_group  text, -- No message is stored while this group has not finished the last one. NULL: always.
+    payload        json NOT NULL,
+    headers        json,
+    delay          interval NOT NULL DEFAULT '0', -- No pop returns a message before this time has passed.
+    paused         boolean NOT NULL DEFAULT false,
+    pause_reason   text, -- The reason that the operator gave for the pause.
+    handled_to     timestamptz NOT NULL,
+    next_at        timestamptz,
+    due_at         timestamptz DEFAULT '-infinity',
+    last_at        timestamptz, -- The last instant whose message was stored.
+    last_transaction_id text, -- The transaction id of the last message.
+    last_inbox_id  bigint, -- The id of the row of the last message in belfry.inbox.
+    error          text, -- Why the server cannot compute an instant.
+    scheduled_by   regrole NOT NULL,
+    created_at     timestamptz NOT NULL DEFAULT clock_timestamp(),
+    changed_at     timestamptz NOT NULL DEFAULT clock_timestamp(), -- Of the last change by a caller.
+    CHECK (num_nonnulls(cron, every_seconds, at) = 1)
+) WITH (fillfactor = 70, autovacuum_vacuum_scale_factor = 0.02, autovacuum_vacuum_threshold = 500);
+CREATE INDEX schedule_due ON belfry.schedule (due_at, id) WHERE due_at IS NOT NULL;
+CREATE INDEX schedule_queue ON belfry.schedule (queue, name);
+CREATE INDEX schedule_error ON belfry.schedule (name) WHERE error IS NOT NULL;
+-- The server itself does not set changed_at, so its own changes notify nobody.
+CREATE TRIGGER schedule_notify AFTER INSERT OR DELETE OR UPDATE OF changed_at ON belfry.schedule
+    FOR EACH STATEMENT EXECUTE FUNCTION belfry.schedule_notify();
+
+-- From sql/schema/schedules.sql.
+
+-- The schedules. A role sees the schedules that it made, or that a role made whose rights it has. A role
+-- that may read belfry.schedule sees all of them.
+CREATE VIEW belfry.schedules WITH (security_barrier) AS
+SELECT s.name, s.queue, s.partition, s.cron, s.every_seconds * interval '1 second' AS every, s.at, s.zone, s.starts, s.ends, s.jitter,
+       s.missed, s.overlap_group, s.payload, s.headers, s.delay, s.paused, s.pause_reason,
+       CASE WHEN NOT s.paused THEN s.next_at END AS next_at, s.last_at, s.last_transaction_id, s.error,
+       pg_catalog.pg_get_userbyid(s.scheduled_by) AS scheduled_by, s.created_at, s.changed_at
+  FROM belfry.schedule s
+ WHERE pg_catalog.has_table_privilege('belfry.schedule', 'SELECT') OR pg_catalog.pg_has_role(s.scheduled_by, 'USAGE');
+
 -- From sql/functions/attach/is_utf8.sql.
 
 -- Reports whether a text can be converted to UTF-8. A database with another encoding may store texts
@@ -4175,6 +4251,9 @@ BEGIN
         ('producer admin', 'GRANT INSERT (target, queue, events, key, condition, payload, columns, headers, strict), UPDATE (events) ON belfry.attachment TO %I'),
         ('producer admin', 'GRANT INSERT (target, queue, event, code, message) ON belfry.attachment_failure TO %I'),
         ('producer admin', 'GRANT SELECT ON belfry.attachment, belfry.attachment_failure, belfry.attachments, belfry.outbox TO %I'),
+        ('producer admin', 'GRANT SELECT ON belfry.schedules TO %I'),
+        ('producer admin', 'GRANT EXECUTE ON FUNCTION belfry.unschedule(text), belfry.schedule(text, text, json, text, interval, timestamptz, text, '
+            'text, json, interval, timestamptz, timestamptz, interval, text, text) TO %I'),
         ('producer consumer admin', (SELECT 'GRANT EXECUTE ON FUNCTION ' || string_agg(f.oid::regprocedure::text, ', ' ORDER BY f.oid) || ' TO %I' FROM pg_proc f
             WHERE f.pronamespace = 'belfry'::regnamespace AND (NOT f.prosecdef OR f.proname = 'await') AND f.proname NOT LIKE 'change_pause%')),
         ('consumer admin', 'GRANT EXECUTE ON FUNCTION belfry.subscribe(text, text, text, timestamptz), '
@@ -4205,6 +4284,156 @@ BEGIN
         RETURN QUERY SELECT g.text FROM belfry.role_grants(v_kind, ('belfry_' || v_kind)::name) AS g(text);
     END LOOP;
 END $$;
+
+-- From sql/functions/schedule/check_schedule.sql.
+
+-- Raises an error if a schedule cannot have these values. The expression of cron is checked by the
+-- server, except for its number of fields.
+CREATE FUNCTION belfry.check_schedule(
+    p_name text, p_partition text, p_payload json, p_cron text, p_every interval, p_at timestamptz, p_zone text,
+    p_starts timestamptz, p_ends timestamptz, p_jitter interval, p_missed text, p_overlap_group text
+) RETURNS void LANGUAGE plpgsql STABLE AS $$
+DECLARE
+    v_problem text;
+    v_hint text;
+    v_known boolean := true;
+BEGIN
+    BEGIN
+        PERFORM now() AT TIME ZONE p_zone;
+    EXCEPTION WHEN invalid_parameter_value THEN
+        v_known := false;
+    END;
+    SELECT c.problem, c.hint INTO v_problem, v_hint FROM (VALUES
+        (octet_length(coalesce(p_name, '')) NOT BETWEEN 1 AND 200 OR p_name IN ('.', '..'),
+            'the name of the schedule is ' || CASE WHEN p_name IN ('.', '..') THEN p_name ELSE coalesce(octet_length(p_name) || ' bytes long', 'NULL') END,
+            'A name has 1 to 200 bytes, and is not . or .., because clients remove these from paths.'),
+        (p_name ~ '[\u0001-\u001f\u007f]', 'the name of the schedule has a control character', 'Remove it.'),
+        (octet_length(p_partition) > 255 OR p_partition IN ('.', '..'), 'the name of the partition is not valid',
+            'A name has at most 255 bytes, and is not . or .., because clients remove these from paths.'),
+        (p_payload IS NULL, 'the payload is NULL', 'For the JSON value null write ''null''. To make JSON from a row write to_json(row).'),
+        (octet_length(p_payload::text) > 65536, 'the payload has ' || octet_length(p_payload::text) || ' bytes',
+            'A schedule has a payload of at most 65536 bytes. Store larger values elsewhere and name their place in the payload.'),
+        (num_nonnulls(p_cron, p_every, p_at) <> 1, 'a schedule needs exactly one of cron, every and at, and has ' || num_nonnulls(p_cron, p_every, p_at),
+            'Give cron => ''0 8 * * 1-5'', every => ''10 minutes'' or at => now() + interval ''1 day''.'),
+        (octet_length(p_cron) > 512 OR trim(p_cron) !~ '^(@\S+( \S+)?|\S+(\s+\S+){4,5})$', 'the cron expression ' || quote_literal(left(p_cron, 80)) || ' does not have five or six fields',
+            'Write minute, hour, day, month and weekday, such as ''0 8 * * 1-5'', or a name such as @daily. A sixth field before them is the second.'),
+        (extract(year FROM p_every) <> 0 OR extract(month FROM p_every) <> 0, 'every is ' || p_every || ', and months have different lengths',
+            'Use cron => ''0 0 1 * *'' for the first of each month.'),
+        (extract(epoch FROM p_every) NOT BETWEEN 1 AND 366 * 86400 OR extract(epoch FROM p_every) <> floor(extract(epoch FROM p_every)),
+            'every is ' || p_every, 'Give whole seconds, from 1 second to 366 days.'),
+        (NOT isfinite(p_at) OR NOT isfinite(p_starts) OR NOT isfinite(p_ends), 'at, starts or ends is infinite', 'Give an instant, or leave the argument out.'),
+        (p_ends <= p_starts, 'ends is not after starts', 'Give an end after the start.'),
+        (p_zone IS NULL OR NOT v_known, 'the time zone ' || quote_nullable(p_zone) || ' is not known', 'Give a name such as ''Europe/Rome''.'),
+        (extract(epoch FROM p_jitter) NOT BETWEEN 0 AND 86400, 'the jitter is ' || p_jitter, 'Give a time from 0 to 1 day.'),
+        (p_missed IS NULL OR p_missed NOT IN ('skip', 'one', 'all'), 'missed is ' || quote_nullable(p_missed), 'Use ''skip'', ''one'' or ''all''.'),
+        (octet_length(p_overlap_group) NOT BETWEEN 1 AND 255, 'the name of overlap_group is ' || octet_length(p_overlap_group) || ' bytes long',
+            'Name the consumer group that must have finished the last message.')
+    ) AS c(wrong, problem, hint) WHERE c.wrong LIMIT 1;
+    IF v_problem IS NOT NULL THEN
+        RAISE EXCEPTION 'belfry.schedule: %', v_problem USING ERRCODE = 'invalid_parameter_value', HINT = v_hint;
+    END IF;
+END $$;
+
+-- From sql/functions/schedule/check_scheduler.sql.
+
+-- Raises 42501 if the role of the session may not push to a queue, so it may not change a schedule of
+-- the queue. Its callers are SECURITY DEFINER functions with a fixed search path.
+CREATE FUNCTION belfry.check_scheduler(p_queues text[]) RETURNS void LANGUAGE plpgsql AS $$
+BEGIN
+    IF belfry.pushes_are_checked() THEN
+        PERFORM belfry.check_push_grants(belfry.calling_role(), p_queues);
+    END IF;
+END $$;
+
+-- From sql/functions/schedule/schedule.sql.
+
+-- Creates a schedule, or replaces the schedule of this name, when the calling transaction commits. It
+-- pushes the payload to the queue at each instant of cron, of every, or once at an instant. Returns
+-- whether the schedule is new. The role needs the right to push to the queue.
+--
+-- In texts of payload and headers, {{schedule}} is the name and {{scheduled_at}} the instant. A
+-- schedule that is replaced stays paused if it was paused. If its instants are the same as before, no
+-- instant is lost or repeated.
+CREATE FUNCTION belfry.schedule(
+    name text, queue text, payload json, cron text DEFAULT NULL, every interval DEFAULT NULL, at timestamptz DEFAULT NULL,
+    zone text DEFAULT 'UTC', partition text DEFAULT 'Default', headers json DEFAULT NULL, delay interval DEFAULT NULL,
+    starts timestamptz DEFAULT NULL, ends timestamptz DEFAULT NULL, jitter interval DEFAULT NULL,
+    missed text DEFAULT 'one', overlap_group text DEFAULT NULL
+) RETURNS boolean LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
+#variable_conflict use_variable
+DECLARE
+    v_old belfry.schedule;
+    v_new belfry.schedule;
+    v_now timestamptz;
+BEGIN
+    PERFORM belfry.check_schedule(name, partition, payload, cron, every, at, zone, starts, ends, jitter, missed, overlap_group);
+    PERFORM belfry.check_push(queue, delay, NULL);
+    PERFORM belfry.check_scheduler(ARRAY[queue]);
+    LOOP
+        SELECT * INTO v_old FROM belfry.schedule s WHERE s.name = name FOR NO KEY UPDATE;
+        PERFORM belfry.check_scheduler(ARRAY[v_old.queue]) WHERE v_old.id IS NOT NULL;
+        v_now := clock_timestamp();
+        v_new := v_old;
+        v_new.name := name; v_new.queue := queue; v_new.partition := coalesce(partition, 'Default'); v_new.payload := payload;
+        v_new.cron := trim(cron); v_new.every_seconds := extract(epoch FROM every); v_new.at := at; v_new.zone := zone;
+        v_new.starts := starts; v_new.ends := ends; v_new.jitter := coalesce(jitter, '0'); v_new.missed := missed;
+        v_new.overlap_group := overlap_group; v_new.headers := belfry.check_headers(headers); v_new.delay := coalesce(delay, '0');
+        v_new.scheduled_by := quote_ident(belfry.calling_role())::regrole;
+        IF v_old.error IS NOT NULL
+           OR (v_new.cron, v_new.every_seconds, v_new.at, v_new.zone, v_new.starts, v_new.ends, v_new.jitter) IS DISTINCT FROM
+              (v_old.cron, v_old.every_seconds, v_old.at, v_old.zone, v_old.starts, v_old.ends, v_old.jitter) THEN
+            IF at <= v_now THEN
+                RAISE EXCEPTION 'belfry.schedule: the instant % is in the past', at
+                    USING ERRCODE = 'invalid_parameter_value', HINT = 'Give a later instant. To send a message now, call belfry.push.';
+            END IF;
+            v_new.handled_to := greatest(v_old.handled_to, v_now);
+            v_new.next_at := NULL;
+            v_new.due_at := CASE WHEN v_old.paused IS NOT TRUE THEN '-infinity'::timestamptz END;
+        END IF;
+        IF (queue, v_new.partition) IS DISTINCT FROM (v_old.queue, v_old.partition) THEN
+            v_new.last_transaction_id := NULL; -- overlap_group cannot find the message any more
+            v_new.last_inbox_id := NULL;
+        END IF;
+        IF v_old.id IS NULL THEN
+            INSERT INTO belfry.schedule (name, queue, partition, cron, every_seconds, at, zone, starts, ends, jitter, missed, overlap_group,
+                                         payload, headers, delay, scheduled_by, handled_to)
+            VALUES (v_new.name, v_new.queue, v_new.partition, v_new.cron, v_new.every_seconds, v_new.at, v_new.zone, v_new.starts, v_new.ends,
+                    v_new.jitter, v_new.missed, v_new.overlap_group, v_new.payload, v_new.headers, v_new.delay, v_new.scheduled_by, v_new.handled_to)
+            ON CONFLICT ON CONSTRAINT schedule_name_key DO NOTHING;
+            IF FOUND THEN
+                RETURN true;
+            END IF; -- else another transaction has just created the schedule
+        ELSE
+            UPDATE belfry.schedule s
+               SET queue = v_new.queue, partition = v_new.partition, cron = v_new.cron, every_seconds = v_new.every_seconds, at = v_new.at,
+                   zone = v_new.zone, starts = v_new.starts, ends = v_new.ends, jitter = v_new.jitter, missed = v_new.missed,
+                   overlap_group = v_new.overlap_group, payload = v_new.payload, headers = v_new.headers, delay = v_new.delay,
+                   handled_to = v_new.handled_to, next_at = v_new.next_at, due_at = v_new.due_at, last_transaction_id = v_new.last_transaction_id,
+                   last_inbox_id = v_new.last_inbox_id, error = NULL, scheduled_by = v_new.scheduled_by, changed_at = clock_timestamp()
+             WHERE s.id = v_old.id;
+            RETURN false;
+        END IF;
+    END LOOP;
+END $$;
+REVOKE ALL ON FUNCTION belfry.schedule(text, text, json, text, interval, timestamptz, text, text, json, interval, timestamptz, timestamptz, interval, text, text) FROM PUBLIC;
+
+-- From sql/functions/schedule/unschedule.sql.
+
+-- Deletes a schedule when the calling transaction commits. Its stored messages stay. Returns false if
+-- there is no schedule of this name. The role needs the right to push to the queue of the schedule.
+CREATE FUNCTION belfry.unschedule(name text) RETURNS boolean LANGUAGE plpgsql SECURITY DEFINER
+SET search_path = pg_catalog, pg_temp AS $$
+DECLARE
+    v_queue text;
+BEGIN
+    DELETE FROM belfry.schedule s WHERE s.name = $1 RETURNING s.queue INTO v_queue;
+    IF v_queue IS NULL THEN
+        RETURN false;
+    END IF;
+    PERFORM belfry.check_scheduler(ARRAY[v_queue]);
+    RETURN true;
+END $$;
+REVOKE ALL ON FUNCTION belfry.unschedule(text) FROM PUBLIC;
 
 -- From sql/functions/stats/late_after.sql.
 
@@ -4815,4 +5044,4 @@ BEGIN
         END LOOP;
     END LOOP;
 END $$;
-COMMENT ON FUNCTION belfry.baseline() IS '495aa5a1e31216ae3e77c8c6a1d27d76ac4b79bb02d03af4fb169748db1d7e30';
+COMMENT ON FUNCTION belfry.baseline() IS 'f3b5a62eec017e8382582007435ba442864335af995a1a2438af0afe4e8b4058';

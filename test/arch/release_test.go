@@ -5,6 +5,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"regexp"
+	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -31,4 +32,10 @@ func TestAReleaseHasNoPrivatePostgres(t *testing.T) {
 		require.NoError(t, err)
 		require.Regexp(t, `go build -tags release .*(dist/|/belfry)`, string(text), name)
 	}
+}
+
+// The machine of a release may have no time zones, such as the image.
+func TestAReleaseHasTimeZones(t *testing.T) {
+	t.Parallel()
+	require.Contains(t, strings.Fields(packagesOf(t, "-tags", "release")), "time/tzdata")
 }

@@ -20,6 +20,7 @@ var walls = []wall{
 	{"github.com/jackc/pgxlisten", []string{"pkg/postgres/listen"}},
 	{"github.com/golang-migrate/migrate", []string{"pkg/postgres/migrate"}},
 	{"github.com/fergusstrange/embedded-postgres", []string{"pkg/postgres/devdb"}},
+	{"github.com/netresearch/go-cron", []string{"pkg/engine/schedule/when"}},
 	{"github.com/spf13/cobra", []string{"cmd/belfry", "pkg/cli", "test/integration"}},
 }
 

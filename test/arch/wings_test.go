@@ -45,9 +45,9 @@ var wings = []wing{
 		store/internal/push >
 		store/internal/ack store/internal/claim >
 		store/internal/names >
-		store/internal/groupcommit store/internal/wake catalog deadletter inbox queenimport reseal spool >
+		store/internal/groupcommit store/internal/wake catalog deadletter inbox queenimport reseal schedule spool >
 		store/internal/delivered store/internal/pipeline store/internal/quota store/internal/scanfloor
-		attach batch maintenance portable seal stream sweep`},
+		attach batch maintenance portable schedule/when seal stream sweep`},
 	{"pkg/access", "pkg/postgres pkg/process pkg/queue config/setting sql", "provider rights > token > audit > certificate identity"},
 	{"pkg/postgres", "pkg/process pkg/queue config/setting sql", "listen migrate > . devdb"},
 	{"pkg/process", "pkg/queue", "inflight > backoff events heap logbuffer"},

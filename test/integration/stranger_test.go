@@ -51,7 +51,7 @@ func TestNotificationsRevealNoNames(t *testing.T) {
 	here.untilProven(t, 0)
 	there.untilProven(t, 0)
 	ears := stranger(t, here.dsn)
-	channels := []string{listen.Channel, listen.AwaitChannel, listen.LiveChannel, listen.InboxChannel, listen.TokensChannel, listen.SettingsChannel, queue.AwaitAgainChannel}
+	channels := []string{listen.Channel, listen.AwaitChannel, listen.LiveChannel, listen.InboxChannel, listen.TokensChannel, listen.SettingsChannel, listen.SchedulesChannel, queue.AwaitAgainChannel}
 	for _, channel := range channels {
 		execute(t, ears, "LISTEN "+channel)
 	}

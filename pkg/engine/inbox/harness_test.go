@@ -82,7 +82,7 @@ func (i *instance) start(t *testing.T, dsn string) {
 	require.NoError(t, err)
 	listener, err := listen.NewListener(dsn, sender, listen.DefaultConfig(), listen.Callbacks{
 		OnReady: func(listen.Notification) {}, OnCreated: func() {}, OnLook: func(string) {}, OnResync: func(string) {},
-		OnState: func(listen.State) {}, OnInbox: i.OnInbox, OnRevocation: func() {}, OnSetting: func() {},
+		OnState: func(listen.State) {}, OnInbox: i.OnInbox, OnRevocation: func() {}, OnSetting: func() {}, OnSchedule: func() {},
 		OnSQLWaiter: func(queue.SQLWaiter) {}, OnListening: func() {}, OnLive: func(string) {}, OnPeerLeft: func(queue.ID) {},
 	}, zap.NewNop())
 	require.NoError(t, err)

@@ -98,7 +98,7 @@ func prepare(t *testing.T, listenURL, sendURL string, cfg listen.Config) *instan
 		OnInbox:      func() {},
 		OnLive:       func(payload string) { put(event{live: payload}) },
 		OnPeerLeft:   func(id queue.ID) { put(event{left: id}) },
-		OnRevocation: func() {}, OnSetting: func() {},
+		OnRevocation: func() {}, OnSetting: func() {}, OnSchedule: func() {},
 		OnSQLWaiter: func(w queue.SQLWaiter) { i.waiters <- w },
 		OnListening: func() { i.waiters <- queue.SQLWaiter{} },
 	}, zap.New(core))

@@ -25,6 +25,9 @@ const TokensChannel = "belfry_tokens"
 // SettingsChannel is the NOTIFY channel of changes of belfry.setting. Its payload has no meaning.
 const SettingsChannel = "belfry_settings"
 
+// SchedulesChannel is the NOTIFY channel on which the trigger of belfry.schedule reports changed schedules. Its payload has no meaning.
+const SchedulesChannel = "belfry_schedules"
+
 // LiveChannel is the NOTIFY channel on which instances send each other events while somebody watches the events. pkg/insight/live
 // defines its payloads.
 const LiveChannel = "belfry_live"

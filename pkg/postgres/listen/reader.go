@@ -245,6 +245,8 @@ type Callbacks struct {
 	// OnSetting is called when belfry.setting may have changed: at each notification, and each time
 	// LISTEN takes effect.
 	OnSetting func()
+	// OnSchedule is called when a caller may have changed belfry.schedule: at each notification, and each time LISTEN takes effect.
+	OnSchedule func()
 	// OnLive receives the payloads of Sender.SendLive, also the payloads of this instance. Payloads of another role are dropped.
 	OnLive func(payload string)
 	// OnPeerLeft is called when another instance said goodbye or fell silent.
@@ -289,6 +291,7 @@ func (l *Listener) library() *pgxlisten.Listener {
 	library.Handle(InboxChannel, signal(l.callbacks.OnInbox))
 	library.Handle(TokensChannel, signal(l.callbacks.OnRevocation))
 	library.Handle(SettingsChannel, signal(l.callbacks.OnSetting))
+	library.Handle(SchedulesChannel, signal(l.callbacks.OnSchedule))
 	library.Handle(LiveChannel, handler{calls(func() {}), func(payload string, _ uint32) { l.reader.handleLive(payload) }})
 	library.Handle(AwaitChannel, handler{calls(l.callbacks.OnListening), l.handleSQLWaiter})
 	return library

@@ -53,6 +53,8 @@ type Handler interface {
 	OnRevocation()
 	// OnSetting is called when belfry.setting may have changed.
 	OnSetting()
+	// OnSchedule is called when a caller may have changed belfry.schedule.
+	OnSchedule()
 }
 
 // Nop ignores every event.
@@ -90,6 +92,9 @@ func (Nop) OnRevocation() {}
 
 // OnSetting does nothing.
 func (Nop) OnSetting() {}
+
+// OnSchedule does nothing.
+func (Nop) OnSchedule() {}
 
 // Bus passes events to its handlers. The zero value is ready to use. All Subscribe calls must happen before the first event.
 // Afterwards a Bus is safe for concurrent use.
@@ -162,6 +167,11 @@ func (b *Bus) Revocation() {
 // Setting publishes that belfry.setting may have changed.
 func (b *Bus) Setting() {
 	b.each(func(h Handler) { h.OnSetting() })
+}
+
+// Schedule publishes that a caller may have changed belfry.schedule.
+func (b *Bus) Schedule() {
+	b.each(func(h Handler) { h.OnSchedule() })
 }
 
 const (

@@ -28,6 +28,7 @@ func (r recorder) OnListening()                            { r.note("listening")
 func (r recorder) OnInbox()                                { r.note("inbox") }
 func (r recorder) OnRevocation()                           { r.note("revocation") }
 func (r recorder) OnSetting()                              { r.note("setting") }
+func (r recorder) OnSchedule()                             { r.note("schedule") }
 
 // Every handler gets every event before the publisher continues. Handlers are called in the order of subscription.
 func TestEveryHandlerGetsEveryEventInOrder(t *testing.T) {
@@ -49,6 +50,7 @@ func TestEveryHandlerGetsEveryEventInOrder(t *testing.T) {
 		"inbox":              bus.Inbox,
 		"revocation":         bus.Revocation,
 		"setting":            bus.Setting,
+		"schedule":           bus.Schedule,
 	} {
 		got = nil
 		publish()

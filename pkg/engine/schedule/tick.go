@@ -1,0 +1,217 @@
+package schedule
+
+import (
+	"context"
+	"strings"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgtype/zeronull"
+	"go.uber.org/zap"
+
+	"github.com/belfry-mq/belfry/pkg/engine/schedule/when"
+	"github.com/belfry-mq/belfry/pkg/postgres"
+	"github.com/belfry-mq/belfry/sql"
+)
+
+const (
+	// batchRows is how many schedules one statement reads.
+	batchRows = 500
+	// batchMessages and batchBytes bound one statement that stores messages. The messages of one schedule are not divided.
+	batchMessages = 1000
+	batchBytes    = 4 << 20
+	// maxRules is how many rules a Runner remembers.
+	maxRules = 10_000
+)
+
+var (
+	sqlDue  = sql.Query("engine/schedule/due")
+	sqlTick = sql.Query("engine/schedule/tick")
+)
+
+// rules remembers parsed rules, because many schedules have the same instants and each has many of them.
+type rules map[when.Spec]*when.Rule
+
+func (r *rules) parse(spec when.Spec) (*when.Rule, error) {
+	if rule := (*r)[spec]; rule != nil {
+		return rule, nil
+	}
+	rule, err := when.Parse(spec)
+	if err != nil {
+		return nil, err
+	}
+	if *r == nil || len(*r) >= maxRules {
+		*r = rules{}
+	}
+	(*r)[spec] = rule
+	return rule, nil
+}
+
+// found is what read finds.
+type found struct {
+	// now is the clock of the database at readAt, less the delay of this instance.
+	now, readAt time.Time
+	// delay is the delay of this instance.
+	delay time.Duration
+	// following is the next instant after now. It is zero if there is none.
+	following time.Time
+	rows      []*row
+}
+
+// clock returns what now is at this moment.
+func (f *found) clock() time.Time { return f.now.Add(time.Since(f.readAt)) }
+
+// read reads the schedules that have been due for at least delay.
+func (r *Runner) read(ctx context.Context, delay time.Duration) (found, error) {
+	f := found{delay: delay}
+	shift := r.clockStep.Load() - delay.Microseconds()
+	_, err := postgres.Collect(ctx, r.Pool, sqlDue, func(from pgx.CollectableRow) (struct{}, error) {
+		one, err := f.scan(from)
+		if one.id != 0 {
+			f.rows = append(f.rows, one)
+		}
+		return struct{}{}, err
+	}, int64(batchRows), shift)
+	f.readAt = time.Now()
+	return f, postgres.Wrapf(err, "reading the schedules that are due")
+}
+
+func (f *found) scan(from pgx.CollectableRow) (*row, error) {
+	var one row
+	var every, jitter int64
+	err := from.Scan(&f.now, (*zeronull.Timestamptz)(&f.following), (*zeronull.Int8)(&one.id), (*zeronull.Text)(&one.name),
+		(*zeronull.Text)(&one.spec.Cron), (*zeronull.Int8)(&every), (*zeronull.Timestamptz)(&one.spec.At), (*zeronull.Text)(&one.spec.Zone),
+		(*zeronull.Timestamptz)(&one.spec.Starts), (*zeronull.Timestamptz)(&one.spec.Ends), (*zeronull.Int8)(&jitter),
+		(*zeronull.Text)(&one.missed), (*zeronull.Text)(&one.overlapGroup), (*zeronull.Text)(&one.payload), &one.headers,
+		(*zeronull.Timestamptz)(&one.handledTo), (*zeronull.Timestamptz)(&one.changedAt), &one.busy)
+	one.spec.Every, one.jitter = time.Duration(every)*time.Second, time.Duration(jitter)*time.Microsecond
+	return &one, err
+}
+
+// planned is a schedule with what happens to it.
+type planned struct {
+	*row
+	outcome
+}
+
+// arguments are the arguments of one statement that stores messages.
+type arguments struct {
+	ids                          []int64
+	readTo, changedAt, handledTo []time.Time
+	next, due, last              []*time.Time
+	lastID, problem              []*string
+	messageOf                    []int64
+	transactionIDs, payloads     []string
+	headers                      []*string
+}
+
+// given returns a pointer to a value, or nil for the zero value.
+func given[T comparable](value T) *T {
+	if value == *new(T) {
+		return nil
+	}
+	return &value
+}
+
+func (a *arguments) add(p planned) {
+	a.ids = append(a.ids, p.id)
+	a.readTo, a.changedAt, a.handledTo = append(a.readTo, p.row.handledTo), append(a.changedAt, p.changedAt), append(a.handledTo, p.outcome.handledTo)
+	a.next, a.due, a.problem = append(a.next, given(p.next)), append(a.due, given(p.due)), append(a.problem, given(p.problem))
+	var last time.Time
+	var lastID string
+	for _, at := range p.instants {
+		last, lastID = at, transactionID(p.name, at)
+		fill := filler(p.name, at)
+		var headers *string
+		if p.headers != nil {
+			text := fill.Replace(*p.headers)
+			headers = &text
+		}
+		a.messageOf, a.transactionIDs = append(a.messageOf, p.id), append(a.transactionIDs, lastID)
+		a.payloads, a.headers = append(a.payloads, fill.Replace(p.payload)), append(a.headers, headers)
+	}
+	a.last, a.lastID = append(a.last, given(last)), append(a.lastID, given(lastID))
+}
+
+// handle handles schedules that are due. It returns the next instant, and whether this instance has handled all of them.
+func (r *Runner) handle(ctx context.Context, f *found) (following time.Time, all bool, err error) {
+	following, all = f.following, true
+	var batch []planned
+	messages, bytes := 0, 0
+	for i, one := range f.rows {
+		p := planned{one, one.plan(f.now, r.rules.parse)}
+		batch = append(batch, p)
+		messages, bytes = messages+len(p.instants), bytes+len(p.instants)*len(p.payload)
+		if !p.due.IsZero() && (following.IsZero() || p.due.Before(following)) {
+			following = p.due
+		}
+		if i < len(f.rows)-1 && messages < batchMessages && bytes < batchBytes {
+			continue
+		}
+		complete, err := r.send(ctx, f, batch)
+		if err != nil {
+			return following, false, err
+		}
+		all, batch, messages, bytes = all && complete, nil, 0, 0
+	}
+	return following, all, nil
+}
+
+// send stores the messages of schedules. It reports whether it has handled all of them. If the database refuses a value, send
+// halves the batch until it has found the schedule, and records the error in its row.
+func (r *Runner) send(ctx context.Context, f *found, batch []planned) (complete bool, err error) {
+	r.beforeTick()
+	var a arguments
+	for _, p := range batch {
+		a.add(p)
+	}
+	done, err := postgres.Collect(ctx, r.Pool, sqlTick, pgx.RowTo[int64], a.ids, a.readTo, a.changedAt, a.handledTo, a.next, a.due,
+		a.last, a.lastID, a.problem, a.messageOf, a.transactionIDs, a.payloads, a.headers)
+	switch {
+	case err == nil:
+		r.count(f, batch, done)
+		return len(done) == len(batch), nil
+	case !refused(err):
+		return false, postgres.Wrapf(err, "storing messages of schedules")
+	case len(batch) == 1 && batch[0].problem != "":
+		return false, postgres.Wrapf(err, "recording the error of schedule %q", batch[0].name)
+	case len(batch) == 1:
+		p := planned{batch[0].row, outcome{handledTo: batch[0].row.handledTo, problem: "the database refused the message: " + err.Error()}}
+		return r.send(ctx, f, []planned{p})
+	}
+	middle := len(batch) / 2
+	first, err := r.send(ctx, f, batch[:middle])
+	if err != nil {
+		return false, err
+	}
+	second, err := r.send(ctx, f, batch[middle:])
+	return first && second, err
+}
+
+// refused reports whether an error is about a value, or was raised by a function of a trigger.
+func refused(err error) bool {
+	state := postgres.SQLState(err)
+	return strings.HasPrefix(state, "22") || strings.HasPrefix(state, "23") || state == "P0001"
+}
+
+// count counts the schedules that a statement has handled.
+func (r *Runner) count(f *found, batch []planned, done []int64) {
+	handled := map[int64]bool{}
+	for _, id := range done {
+		handled[id] = true
+	}
+	now := f.clock().Add(f.delay)
+	for _, p := range batch {
+		if !handled[p.id] {
+			continue
+		}
+		if p.problem != "" {
+			r.Log.Warn("a schedule has no instants until it is changed", zap.String("schedule", p.name), zap.String("error", p.problem))
+		}
+		r.Metrics.messages.Add(float64(len(p.instants)))
+		r.Metrics.skipped.Add(float64(p.skipped))
+		for _, at := range p.instants {
+			r.Metrics.lateness.Observe(max(0, now.Sub(p.dueAt(at)).Seconds()))
+		}
+	}
+}
