@@ -6,7 +6,7 @@
 //
 // An error is a *client.Error. If the schedule does not exist, the error matches client.ErrNotFound.
 //
-// Only pkg/client imports this package.
+// The package imports only pkg/client/api. Programs import it for Filter.
 package schedules
 
 import (
