@@ -140,7 +140,7 @@ func TestCommands(t *testing.T) {
 	t.Setenv("BELFRY_CONTEXTS", filepath.Join(home, "contexts.yaml"))
 	s := start(t)
 	x := &terminal{t: t, server: s.base, ran: map[string]bool{}}
-	for _, step := range []func(x *terminal){queueCommands, messageCommands, groupCommands, deadLetterCommands, operatorCommands, repairCommands, fileCommands, contextCommands} {
+	for _, step := range []func(x *terminal){queueCommands, messageCommands, groupCommands, deadLetterCommands, operatorCommands, repairCommands, scheduleCommands, fileCommands, contextCommands} {
 		step(x)
 	}
 	var missing []string
@@ -278,6 +278,7 @@ func TestCommandsOfAReadOnlyToken(t *testing.T) {
 		{"messages", "dlq", some, "t", "--yes"}, {"messages", "retry", some, "t"}, {"streams", "delete", some, "--yes"},
 		{"maintenance", "push-on", "--yes"}, {"maintenance", "push-off"}, {"maintenance", "pop-on", "--yes"}, {"maintenance", "pop-off"},
 		{"dlq", "resend", some, "t", "--yes"}, {"dlq", "start-job", "q", "--all", "--yes"}, {"dlq", "stop-job", some}, {"messages", "resend", some, "t"},
+		{"schedule", "set", "s", "--queue", "q", "--every", "1h"}, {"schedule", "run", "s"}, {"schedule", "pause", "s"}, {"schedule", "resume", "s"}, {"schedule", "delete", "s", "--yes"},
 		{"messages", "discard", some, "t", "--yes"}, {"audit", "undo", some, "--yes"},
 		{"maintenance", "retry"}, {"maintenance", "discard", "--yes"}, {"demo"}, {"apply", "-f", write(t, "queues: [{name: r}]")},
 	} {
