@@ -277,7 +277,7 @@ func TestCommandsOfAReadOnlyToken(t *testing.T) {
 		{"dlq", "redrive", "q", "--all", "--yes"}, {"dlq", "purge", "q", "--all", "--yes"}, {"queue", "purge", "q", "--yes"}, {"messages", "delete", some, "t", "--yes"},
 		{"messages", "dlq", some, "t", "--yes"}, {"messages", "retry", some, "t"}, {"streams", "delete", some, "--yes"},
 		{"maintenance", "push-on", "--yes"}, {"maintenance", "push-off"}, {"maintenance", "pop-on", "--yes"}, {"maintenance", "pop-off"},
-		{"dlq", "resend", some, "t", "--yes"}, {"dlq", "start-job", "q", "--all", "--yes"}, {"dlq", "stop-job", some}, {"messages", "resend", some, "t"},
+		{"dlq", "resend", some, "t", "--yes"}, {"dlq", "start-job", "q", "--all", "--yes"}, {"dlq", "stop-job", some}, {"messages", "resend", some, "t"}, {"messages", "move", some, "t", "--to", "1h"},
 		{"schedule", "set", "s", "--queue", "q", "--every", "1h"}, {"schedule", "run", "s"}, {"schedule", "pause", "s"}, {"schedule", "resume", "s"}, {"schedule", "delete", "s", "--yes"},
 		{"messages", "discard", some, "t", "--yes"}, {"audit", "undo", some, "--yes"},
 		{"maintenance", "retry"}, {"maintenance", "discard", "--yes"}, {"demo"}, {"apply", "-f", write(t, "queues: [{name: r}]")},
