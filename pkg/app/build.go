@@ -192,7 +192,7 @@ func (b builder) build(ctx context.Context) error {
 func (b builder) buildSchedules() {
 	schedules := schedule.New(schedule.Deps{
 		Pool: b.pool, Events: b.bus, Instance: b.instance, Peers: b.listener.PeerIDs, Proven: b.listener.Proven,
-		Metrics: schedule.NewMetrics(b.reg), Log: b.log,
+		Handled: b.changes.Changed, Metrics: schedule.NewMetrics(b.reg), Log: b.log,
 	}, schedule.Config{FallbackInterval: b.cfg.Dispatch.FallbackInterval, PollInterval: b.cfg.Dispatch.MaxPollInterval})
 	b.runs = append(b.runs, schedules.Run)
 }
