@@ -19,6 +19,7 @@ import (
 	"go.uber.org/zap/zaptest/observer"
 
 	"github.com/belfry-mq/belfry/pkg/engine/catalog"
+	"github.com/belfry-mq/belfry/pkg/engine/schedule"
 	"github.com/belfry-mq/belfry/pkg/httpapi"
 	"github.com/belfry-mq/belfry/pkg/queue"
 )
@@ -97,7 +98,7 @@ var hints = []string{
 // Ask sends one request and checks the answer and the calls of the fakes.
 func (p *Probe) Ask(t *testing.T, r *http.Request) {
 	t.Helper()
-	p.DeadLetters, p.Traces = DeadLetters{}, Traces{}
+	p.DeadLetters, p.Traces, p.Schedules = DeadLetters{}, Traces{}, Schedules{Old: &schedule.Schedule{Definition: schedule.Definition{Name: "s", Queue: "q", Payload: []byte("1")}}}
 	p.Pushed, p.Acked, p.Popped, p.Transactions, p.Configured, p.Deleted, p.Released, p.GroupCalls = nil, nil, nil, nil, nil, nil, nil, nil
 	p.extended, p.Queries, p.Rights = nil, nil, RightsCalls{}
 	rec := Send(p.Server, r)
@@ -139,7 +140,7 @@ func requireHint(t *testing.T, body []byte) {
 // invalid UTF-8. Such a text makes the whole statement fail, with all calls that share it.
 func (p *Probe) requireStorable(t *testing.T) {
 	t.Helper()
-	texts := slices.Concat(p.Deleted, p.DeadLetters.Texts, p.Traces.Texts)
+	texts := slices.Concat(p.Deleted, p.DeadLetters.Texts, p.Traces.Texts, p.Schedules.Texts)
 	for _, call := range p.GroupCalls {
 		RequireName(t, call.Group)
 		RequireName(t, call.Queue)
