@@ -32,6 +32,9 @@ func (c Can) Configure(queue string) bool {
 // Push reports whether the caller may push to a queue.
 func (c Can) Push(queue string) bool { return c.has(identity.ReadWrite) && c.grants().MayPush(queue) }
 
+// Schedule reports whether the caller may change the schedules of a queue.
+func (c Can) Schedule(queue string) bool { return c.Configure(queue) && c.Push(queue) }
+
 // DeleteQueue reports whether the caller may delete a queue, and purge its dead letters.
 func (c Can) DeleteQueue(queue string) bool {
 	return c.has(identity.Admin) && c.grants().MayAdminister(queue)
