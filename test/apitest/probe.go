@@ -19,7 +19,6 @@ import (
 	"go.uber.org/zap/zaptest/observer"
 
 	"github.com/belfry-mq/belfry/pkg/engine/catalog"
-	"github.com/belfry-mq/belfry/pkg/engine/schedule"
 	"github.com/belfry-mq/belfry/pkg/httpapi"
 	"github.com/belfry-mq/belfry/pkg/queue"
 )
@@ -93,12 +92,13 @@ var hints = []string{
 	"dryRun must", "rate ", "partition", "error must", "traceNames", "eventType", "data is required", "pg_dump",
 	"query_id", "partition_id", "name ", "source_queue", "config_hash", "allow_any_json", "half of a surrogate pair", "reset ", "keys", "key_prefix", "ripe_at", "state_ops", "push_items", "ack", "release_lease", "consumer_group", "enabled (boolean)", "no such endpoint: ", "is not allowed on ",
 	"token ", "token must", "id must", "kind must", "role must", "subject must", "role is", "kind is", "subject ", "ttlSeconds ", "grants: ",
+	"payload is required", "the member ", "cron must", "every must", "at must", "starts must", "ends must", "jitter must", "zone must", "missed must", "paused must", "headers",
 }
 
 // Ask sends one request and checks the answer and the calls of the fakes.
 func (p *Probe) Ask(t *testing.T, r *http.Request) {
 	t.Helper()
-	p.DeadLetters, p.Traces, p.Schedules = DeadLetters{}, Traces{}, Schedules{Old: &schedule.Schedule{Definition: schedule.Definition{Name: "s", Queue: "q", Payload: []byte("1")}}}
+	p.DeadLetters, p.Traces, p.Schedules = DeadLetters{}, Traces{}, Schedules{Old: anySchedule()}
 	p.Pushed, p.Acked, p.Popped, p.Transactions, p.Configured, p.Deleted, p.Released, p.GroupCalls = nil, nil, nil, nil, nil, nil, nil, nil
 	p.extended, p.Queries, p.Rights = nil, nil, RightsCalls{}
 	rec := Send(p.Server, r)

@@ -24,6 +24,13 @@ type Schedules struct {
 	Calls int
 }
 
+// anySchedule returns a schedule that exists.
+func anySchedule() *schedule.Schedule {
+	d := schedule.Definition{Name: "s", Queue: "q", Payload: []byte("1")}
+	d.Spec.Every = time.Hour
+	return &schedule.Schedule{Definition: d}
+}
+
 // schedulesFake replaces pkg/engine/schedule.
 type schedulesFake struct{ *Schedules }
 

@@ -49,14 +49,6 @@ func pathName(p *wire.Params) string {
 	return name
 }
 
-// mayChange returns an error if the grants do not allow changes of schedules of a queue.
-func mayChange(ctx context.Context, queueName string) error {
-	if err := wire.MayAdminister(ctx, queueName); err != nil {
-		return err
-	}
-	return wire.MayPush(ctx, queueName)
-}
-
 // found returns the check for a schedule that exists. It completes the row of the audit with the queue. If the caller may not read
 // the queue, the error is hidden.
 func found(p *wire.Params, hidden error) schedule.Check {
@@ -65,7 +57,7 @@ func found(p *wire.Params, hidden error) schedule.Check {
 			return hidden
 		}
 		audit.Locate(p.Ctx(), queueName, "")
-		return mayChange(p.Ctx(), queueName)
+		return wire.MayAdminister(p.Ctx(), queueName)
 	}
 }
 
@@ -78,7 +70,7 @@ func (h *Handlers) Set(p *wire.Params) (any, error) {
 	if err := h.readDefinition(p, d); err != nil {
 		return nil, err
 	}
-	if err := mayChange(p.Ctx(), d.Queue); err != nil {
+	if err := wire.MayAdminister(p.Ctx(), d.Queue); err != nil {
 		return nil, err
 	}
 	dryRun := wire.IsTrue(p.QueryParam("dryRun"))
@@ -87,8 +79,7 @@ func (h *Handlers) Set(p *wire.Params) (any, error) {
 		audit.Begin(p.Ctx(), audit.Target{Queue: d.Queue, Partition: d.Partition}, parameters)
 	}
 	set, created, err := h.Store.Set(p.Ctx(), d, dryRun, func(queueName string) error {
-		grants := identity.GrantsOf(p.Ctx())
-		if !grants.MayRead(queueName) || !grants.MayAdminister(queueName) || !grants.MayPush(queueName) {
+		if !identity.GrantsOf(p.Ctx()).MayAdminister(queueName) {
 			return &queue.Error{Code: queue.CodeForbidden, Message: "Insufficient permissions: another queue has a schedule of this name, and the token may not change it: choose another name"}
 		}
 		if !dryRun && queueName != d.Queue {
