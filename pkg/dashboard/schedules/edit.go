@@ -88,7 +88,7 @@ func edit(r *page.Request) (*page.Content, error) {
 // try asks the server what the form would do.
 func (d *editData) try(r *page.Request, content *page.Content, body map[string]any) error {
 	var answer api.ScheduleSet
-	if err := r.Client.DryRun(r.Ctx, r.Caller, http.MethodPut, pathOf(d.Name)+"?dryRun=true", body, &answer); err != nil {
+	if err := r.Client.DryRun(r.Ctx, r.Caller, pathOf(d.Name)+"?dryRun=true", body, &answer); err != nil {
 		return err
 	}
 	if !d.Exists && !answer.Created {
@@ -117,16 +117,16 @@ func Taken(name string) error {
 // Mark returns the text by which a form recognizes that a schedule has changed since.
 func Mark(s *api.Schedule) string { return s.ChangedAt.UTC().Format(time.RFC3339Nano) }
 
-// memberOf returns the field that a reason of the API is about, or "".
+// memberOf returns the field that a reason of the API is about, or "". It is the first field that the reason names before its colon.
 func memberOf(text string) string {
-	first := strings.FieldsFunc(text, func(r rune) bool { return r == ' ' || r == '.' || r == '[' || r == ':' })
-	switch {
-	case len(first) == 0:
-		return ""
-	case first[0] == "delaySeconds":
-		return "delay"
-	case slices.Contains(fields, first[0]):
-		return first[0]
+	fault, _, _ := strings.Cut(text, ": ")
+	for _, word := range strings.FieldsFunc(fault, func(r rune) bool { return r == ' ' || r == '.' || r == '[' || r == ',' }) {
+		switch {
+		case word == "delaySeconds":
+			return "delay"
+		case slices.Contains(fields, word):
+			return word
+		}
 	}
 	return ""
 }
