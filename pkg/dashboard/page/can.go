@@ -24,16 +24,13 @@ func (c Can) grants() *identity.Grants {
 // Write reports whether the role of the caller allows any change.
 func (c Can) Write() bool { return c.has(identity.ReadWrite) }
 
-// Configure reports whether the caller may change the options of a queue, and pause the queue.
+// Configure reports whether the caller may change the options and the schedules of a queue, and pause the queue.
 func (c Can) Configure(queue string) bool {
 	return c.has(identity.ReadWrite) && c.grants().MayAdminister(queue)
 }
 
 // Push reports whether the caller may push to a queue.
 func (c Can) Push(queue string) bool { return c.has(identity.ReadWrite) && c.grants().MayPush(queue) }
-
-// Schedule reports whether the caller may change the schedules of a queue.
-func (c Can) Schedule(queue string) bool { return c.Configure(queue) && c.Push(queue) }
 
 // DeleteQueue reports whether the caller may delete a queue, and purge its dead letters.
 func (c Can) DeleteQueue(queue string) bool {
