@@ -530,7 +530,7 @@ async function pressesNothing(context, page, { url, partition }) {
   }
   const fields = { id: "5f0c3f0e-63f5-4d2c-8a0b-6a3c6d5a1b11", queue: "shop.orders", group: "billing", partition: "customer-03", transaction: "shop.orders", name: "shop.orders", to: "end", payload: "1", changes: "[]" };
   for (const action of ["configure", "push", "pause-queue", "pause-partition", "pause-group", "delete-queue", "delete-group", "seek", "redrive", "purge", ...aside.actions, ...schedules.actions, ...system.actions]) {
-    const answer = await context.request.post(`${url}/ui/do`, { form: { action, confirm: { "discard-rejected": "remove", "discard-rows": "delete" }[action] ?? "shop.orders", ...fields }, maxRedirects: 0 });
+    const answer = await context.request.post(`${url}/ui/do`, { form: { action, confirm: { "discard-rejected": "remove", "discard-rows": "delete" }[action] ?? "shop.orders", ...fields, ...schedules.fields[action] }, maxRedirects: 0 });
     const [, notice = ""] = /belfry_notice=([^;]*)/.exec(answer.headers()["set-cookie"]) ?? [];
     assert.match(Buffer.from(notice, "base64url").toString(), /^-Nothing was changed: .*(permission|read-only)/, action);
   }

@@ -19,6 +19,9 @@ export const emptyPages = ["schedules", "schedule-edit"];
 export const fullPages = ["schedules", "schedules?name=shop", "schedules?q=shop.mails", "schedule?name=shop.report", "schedule?name=shop.paused", "schedule?name=shop.once", "schedule-edit?name=shop.report"];
 export const actions = ["set-schedule", "pause-schedule", "run-schedule", "delete-schedule"];
 
+// fields are fields that an action needs to get to the server.
+export const fields = { "set-schedule": { new: "1", every: "1h" } };
+
 // hostile adds a schedule whose name, queue and texts are the name.
 export function hostile(server, name) {
   const short = name.slice(0, 200); // a schedule has a shorter name than a queue

@@ -78,7 +78,7 @@ func withoutTimers(cfg *config.Config) {
 
 // dashboardPages are one page of each kind.
 func dashboardPages() []string {
-	return []string{"", "queues", "queue?q=q", "group?q=q&g=g", "messages", "dead", "dispatcher", "history", "system", "producers"}
+	return []string{"", "queues", "queue?q=q", "group?q=q&g=g", "messages", "dead", "dispatcher", "history", "system", "producers", "schedules", "schedule?name=s"}
 }
 
 // While nothing happens, open dashboards must run no statement. The test waits longer than the server caches an answer.
@@ -90,6 +90,7 @@ func TestOpenDashboardsCostAnIdleDatabaseNothing(t *testing.T) {
 	c := s.client(t)
 	c.pushIDs("q", "p", "a", "b")
 	require.Equal(t, []string{"a"}, c.popIDs("q", "consumerGroup=g&subscriptionMode=all"))
+	execute(t, producer(t, dsn), `SELECT belfry.schedule('s', 'q', '{}', at => '2090-01-01')`)
 	first := s.openTab(t, "") // the server counts the delivery late, so this page may be read again
 	l.untilQuiet()
 	first.close()
