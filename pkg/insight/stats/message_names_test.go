@@ -17,12 +17,15 @@ func TestMessagesAreFoundByTheirNames(t *testing.T) {
 	d := r.pop("q", "p", "g", 3)
 	r.ack(d, queue.AckCompleted, 0)
 	r.ack(d, queue.AckDead, 1)
+	r.push("skips", "p", "1", "2", "3")
+	r.ack(r.pop("skips", "p", "g", 3), queue.AckDead, 2)
 	name := func(queueName, partition, id, group string) stats.MessageName {
 		return stats.MessageName{Queue: queueName, Partition: partition, TransactionID: id, Group: group}
 	}
 	known := map[stats.MessageName]string{
 		name("q", "p", "1", "g"): "completed false", name("q", "p", "1", ""): "completed false", name("q", "p", "2", "g"): "dead_letter false",
 		name("q", "p", "3", "g"): "pending true", name("q", "p", "4", "none"): "pending true", name("other", "p", "1", "g"): "pending true",
+		name("skips", "p", "2", "g"): "pending true", name("skips", "p", "3", "g"): "dead_letter false",
 	}
 	names := []stats.MessageName{name("q", "p", "5", "g"), name("q", "x", "1", "g"), name("x", "p", "1", "g")}
 	for one := range known {
