@@ -112,6 +112,28 @@ func TestOpenDashboardsCostAnIdleDatabaseNothing(t *testing.T) {
 	}
 }
 
+// A schedule that SQL makes appears on an open page with its next instant. When SQL deletes it, it disappears.
+func TestASchedulesChangeArrivesAtAnOpenPage(t *testing.T) {
+	t.Parallel()
+	l, dsn := newLedger(t)
+	s := startOn(t, dsn, withoutTimers)
+	s.untilProven(t, 0)
+	open, sql := s.openTab(t, "schedules"), producer(t, dsn)
+	shows := func(what, part string) {
+		t.Helper()
+		until(t, what, func() bool {
+			shown := open.shown.Load()
+			return shown != nil && strings.Contains(*shown, part)
+		})
+	}
+	l.untilQuiet() // what comes later is caused by the schedule
+	execute(t, sql, `SELECT belfry.schedule('yearly', 'q', '{}', at => '2090-01-02 03:04:05Z')`)
+	shows("the page shows the next instant", "2090-01-02 03:04:05</time>")
+	l.untilQuiet()
+	execute(t, sql, `SELECT belfry.unschedule('yearly')`)
+	shows("the page shows that the schedule is deleted", "There is no schedule yet")
+}
+
 // While messages are pushed and popped all the time, ten dashboards must run about as many statements as one dashboard.
 // Each dashboard is read at most once in 400 ms.
 func TestTenDashboardsCostAsMuchAsOne(t *testing.T) {

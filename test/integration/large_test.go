@@ -55,7 +55,7 @@ var largePages = []largePage{
 	{"schedules", 3000},
 	{"schedules?q=large", 3000},
 	// Reason for the limit of this page: a search examines the names of all schedules.
-	{"schedules?name=99999", 120000},
+	{"schedules?name=99999", 20000},
 	{"schedule?name=s99999", 500},
 	{"schedule-edit?name=s99999", 100},
 	{"group?q=large&g=billing", 15000},
