@@ -40,6 +40,20 @@ func TestAnInstantStoresOneMessage(t *testing.T) {
 	require.Equal(t, int64(1), f.metric(f.Runner, "belfry_schedule_messages_total"))
 }
 
+// The dashboard learns that an instance has written the state of a schedule, also if there is no message.
+func TestAWrittenStateIsReported(t *testing.T) {
+	f := newFixture(t)
+	reported := 0
+	f.Handled = func() { reported++ }
+	f.mustStep(f.Runner)
+	require.Zero(t, reported)
+	f.put("s", hourly)
+	f.mustStep(f.Runner)
+	require.Equal(t, 1, reported)
+	f.mustStep(f.Runner)
+	require.Equal(t, 1, reported)
+}
+
 // A clock that steps forward makes instants early. After it steps back, they do not come again.
 func TestAClockThatStepsBackRepeatsNothing(t *testing.T) {
 	f := newFixture(t)
