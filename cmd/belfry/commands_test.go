@@ -42,6 +42,7 @@ const (
 	refused    = "|| [ $? = 1 ]"
 	short      = "--warmup 0s --duration 0.1s --server $BELFRY_SERVER"
 	ordersFile = "echo '{\"customer\": \"c\", \"id\": \"o\"}' > orders.ndjson; "
+	aSchedule  = "belfry schedule set NAME --queue q --every 1h; "
 	serving    = `"msg":"ready"`
 	tlsHealth  = "belfry health --server https://NAME:6632 --ca-file ca.crt"
 )
@@ -85,6 +86,11 @@ var onServer = map[string]documentedRun{
 	"belfry maintenance rejected":                                      {want: "REASON"},
 	"belfry maintenance retry":                                         {want: "0"},
 	"belfry maintenance show":                                          {want: "PUSH-MAINTENANCE"},
+	"belfry metrics --match belfry_schedule":                           {want: "belfry_schedule_errors 0"},
+	"belfry queue get QUEUE":                                           {want: "shop"},
+	"belfry queue resume QUEUE":                                        {want: "shop"},
+	"belfry schedule delete NAME":                                      {before: aSchedule, more: "--yes", want: "NAME"},
+	"belfry schedule pause NAME":                                       {before: aSchedule, want: "NAME"},
 	"belfry metrics --match belfry_batch":                              {want: "belfry_batch"},
 	"belfry metrics --match dispatch_refused":                          {want: "dispatch_refused"},
 	"belfry metrics --match inbox":                                     {want: "belfry_inbox"},
@@ -214,7 +220,7 @@ var elsewhere = []string{
 	tlsHealth, "belfry health --server https://belfry.example.com:6632 --ca-file ca.crt",
 	"belfry dev", "belfry dev --data ./pgdata --http-addr 127.0.0.1:7000", "belfry dev --fresh --http-addr :7000", // dev_test.go
 	"belfry bench all --repeat 3 --baseline --database-url postgres://belfry@localhost/belfry",
-	"belfry ack 1 1", "belfry queue delete 1", "belfry explain --queue 1 --group 1 --partition NAME", "belfry migrate force 1",
+	"belfry ack 1 1", "belfry queue delete 1", "belfry queue resume 1", "belfry schedule delete 1", "belfry explain --queue 1 --group 1 --partition NAME", "belfry migrate force 1",
 	"belfry queue configure 1 --option retentionEnabled=true --option completedRetentionSeconds=604800",
 	"belfry pop 1 --group 1", "belfry pop 1 --group billing", "belfry tail QUEUE",
 }
@@ -339,6 +345,11 @@ func TestCommandsOfTheDocumentation(t *testing.T) {
 	all := slices.Concat(slices.Collect(maps.Keys(onServer)), slices.Collect(maps.Keys(ofExamples)), elsewhere)
 	for _, c := range onNewDatabase {
 		all = append(all, c.line)
+	}
+	for _, c := range commandsOfPage(t, recipesPage) { // TestRecipes runs these
+		if !slices.Contains(all, c.line) {
+			all = append(all, c.line)
+		}
 	}
 	slices.Sort(all)
 	require.Equal(t, all, slices.Sorted(maps.Keys(named)), "each command of the documentation has an entry in onServer, ofExamples, onNewDatabase or elsewhere")

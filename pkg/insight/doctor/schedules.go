@@ -78,7 +78,7 @@ func checkFailedSchedules(ctx context.Context, e *exam) outcome {
 	}
 	return warning("%s schedules have an error: %s.", counted(broken[0].number), strings.Join(names, "; ")).advise(
 		"SELECT name, queue, error FROM belfry.schedules WHERE error IS NOT NULL;",
-		"Store the schedule again with a correct value, or delete it: SELECT belfry.unschedule('NAME');")
+		"Correct the schedule with \"belfry schedule set\", or delete it.", "belfry schedule delete "+shellWord(broken[0].name))
 }
 
 func checkScheduleQueues(ctx context.Context, e *exam) outcome {
@@ -108,7 +108,7 @@ func pausedSchedules(ctx context.Context, e *exam) (found, steps []string, err e
 		found = append(found, fmt.Sprintf("queue %q of schedule %q is paused", q.Queue, q.Schedule))
 	}
 	if len(queues) > 0 {
-		steps = []string{"belfry queue resume " + shellWord(queues[0].Queue)}
+		steps = []string{"belfry queue resume " + shellWord(queues[0].Queue), "If nobody needs the messages: \"belfry schedule pause NAME\"."}
 		if more := queues[0].Number - int64(len(queues)); more > 0 {
 			found = append(found, fmt.Sprintf("%d more queues are paused", more))
 		}
