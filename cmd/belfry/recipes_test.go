@@ -133,7 +133,7 @@ func (k *kitchen) cook(title, body string, want []string) {
 		if language == "sql" {
 			run = func() string { return k.sql(script) }
 		}
-		k.t.Log(fmt.Sprintf("%s: block %d", title, n))
+		k.t.Logf("%s: block %d", title, n)
 		if strings.HasPrefix(script, "belfry explain") || strings.HasPrefix(script, "SELECT name") {
 			k.until(want[n], run)
 		} else {

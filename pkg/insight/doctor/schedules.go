@@ -3,6 +3,7 @@ package doctor
 import (
 	"context"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
@@ -90,11 +91,11 @@ func checkScheduleQueues(ctx context.Context, e *exam) outcome {
 	if err != nil {
 		return failed(err)
 	}
-	found := append(paused, full...)
+	found := slices.Concat(paused, full)
 	if len(found) == 0 {
 		return fine("No queue that receives messages of a schedule is paused or full.")
 	}
-	return warning("Schedules have queues that deliver or store no messages: %s.", strings.Join(found, "; ")).advise(append(steps, more...)...)
+	return warning("Schedules have queues that deliver or store no messages: %s.", strings.Join(found, "; ")).advise(slices.Concat(steps, more)...)
 }
 
 // pausedSchedules describes the paused queues that have a schedule.
