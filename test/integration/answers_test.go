@@ -56,7 +56,7 @@ var small = map[string]string{
 	"GET /metrics": figures, "GET /metrics/prometheus": "metrics must be readable even when no memory is left",
 	"GET /api/v1/audit/:id/undo": "the answer has at most 22 options", "GET /api/v1/pauses": "the answer has at most 1,000 pauses", "GET /api/v1/dlq/jobs": "the answer has at most 100 jobs",
 	"GET /api/v1/schedules/:name/next": "the answer has at most 1,000 instants",
-	"GET /openapi.json": embedded, "GET /api/v1/whoami": oneRow,
+	"GET /openapi.json":                embedded, "GET /api/v1/whoami": oneRow,
 	"GET /api/v1/pop": delivers, "GET /api/v1/pop/queue/:queue": delivers, "GET /api/v1/pop/queue/:queue/partition/:partition": delivers,
 	"GET /api/v1/sse/queue/:queue": delivers, "GET /api/v1/events": stillStream, "GET /ui/live": stillStream,
 	"GET /api/v1/explain": "the answer has at most 20 partitions and 20 reasons", "GET /api/v1/status/dispatcher": figures, "GET /api/v1/status/sweeps": figures,

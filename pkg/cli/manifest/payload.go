@@ -11,7 +11,7 @@ import (
 
 // jsonOf returns the JSON of a YAML value. The members of objects keep their order, and numbers keep their text if it is JSON.
 func jsonOf(n *yaml.Node) ([]byte, error) {
-	switch n.Kind {
+	switch n.Kind { //nolint:exhaustive // a document is no value of a member, and a scalar follows
 	case yaml.AliasNode:
 		return jsonOf(n.Alias)
 	case yaml.SequenceNode:
@@ -95,7 +95,7 @@ func readNode(from *jsontext.Decoder) (*yaml.Node, error) {
 	if err != nil {
 		return nil, err
 	}
-	switch kind {
+	switch kind { //nolint:exhaustive // true and false follow, and a number came before
 	case '[', '{':
 		n := &yaml.Node{Kind: yaml.SequenceNode, Style: yaml.FlowStyle}
 		if kind == '{' {

@@ -2,8 +2,8 @@
 // instants.
 //
 // A change needs the right to administer the queue of a schedule, which includes the right to push to it. If a schedule moves to
-// another queue, the change needs this right for both queues. The store checks the old queue while it has locked the schedule, so nobody can change
-// the queue between the check and the change. A schedule of a queue that a caller may not read does not exist for this caller.
+// another queue, the change needs this right for both queues. The store locks the schedule before it checks the old queue. So the queue
+// cannot change between the check and the change. A schedule of a queue that a caller may not read does not exist for this caller.
 //
 // The package declares the interface that it calls. Only pkg/httpapi imports it.
 package schedules

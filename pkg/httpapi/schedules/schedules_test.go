@@ -60,7 +60,7 @@ func TestSetAnswersWithTheSchedule(t *testing.T) {
 	require.True(t, f.Schedules.DryRun)
 	require.JSONEq(t, `{"b": 1}`, string(f.Schedules.Set.Payload))
 	require.Equal(t, time.Date(2030, 5, 31, 22, 0, 0, 0, time.UTC), f.Schedules.Set.Spec.Starts.UTC(), "answers have milliseconds, so the rest is dropped")
-	require.False(t, apitest.Call(f, http.MethodPut, path, body).Code != http.StatusOK)
+	require.Equal(t, http.StatusOK, apitest.Call(f, http.MethodPut, path, body).Code)
 	require.False(t, f.Schedules.DryRun)
 }
 
