@@ -1,0 +1,58 @@
+package schedule
+
+import (
+	"testing"
+	"time"
+
+	"github.com/go-json-experiment/json"
+	"github.com/jackc/pgx/v5"
+	"github.com/stretchr/testify/require"
+
+	"github.com/belfry-mq/belfry/test/enginetest"
+)
+
+// fill makes n schedules that are due in an hour and later, or never.
+func (f *fixture) fill(n int) {
+	f.t.Helper()
+	f.exec(`INSERT INTO belfry.schedule (name, queue, every_seconds, payload, scheduled_by, handled_to, next_at, due_at)
+		SELECT 's' || i, 'q', 3600, '1', current_user::regrole, clock_timestamp(), clock_timestamp() + (3600 + i) * interval '1 s',
+		       CASE WHEN i % 10 > 0 THEN clock_timestamp() + (3600 + i) * interval '1 s' END
+		  FROM generate_series(1, $1::int) i`, n)
+}
+
+// explained returns the plan of the read of the schedules that are due, with what it touched.
+func (f *fixture) explained(conn *pgx.Conn) (plan enginetest.Plan) {
+	f.t.Helper()
+	raw := enginetest.Value[[]byte](f.t, conn, "EXPLAIN (ANALYZE, BUFFERS, TIMING OFF, FORMAT JSON) "+sqlDue, int64(batchRows), int64(0))
+	var out []struct{ Plan enginetest.Plan }
+	require.NoError(f.t, json.Unmarshal(raw, &out))
+	return out[0].Plan
+}
+
+// The read of the schedules that are due, and of the next instant, reads only the index of the instants. It touches as little
+// with 100,000 schedules as with none, with any plan and any statistics.
+func TestTheReadDoesNotReadSchedulesThatAreNotDue(t *testing.T) {
+	f := newFixture(t)
+	f.exec(`ALTER TABLE belfry.schedule SET (autovacuum_enabled = off)`)
+	check := func(state string) {
+		for _, mode := range []string{"force_custom_plan", "force_generic_plan"} {
+			conn := enginetest.Connect(t, f.dsn)
+			enginetest.Exec(t, conn, `SELECT set_config('plan_cache_mode', $1, false)`, mode)
+			f.explained(conn) // reads the catalog
+			plan := f.explained(conn)
+			require.Less(t, plan.Hit+plan.Read, 60, "%s, %s", state, mode)
+			plan.Walk(func(p *enginetest.Plan) {
+				if p.Relation == "schedule" {
+					require.Equal(t, "schedule_due", p.Index, "%s, %s: %s", state, mode, p.Type)
+					require.Contains(t, p.Cond, "due_at ", "%s, %s: %s", state, mode, p.Type)
+				}
+			})
+		}
+	}
+	f.fill(100_000)
+	check("without statistics")
+	f.exec(`ANALYZE belfry.schedule`)
+	check("with statistics")
+	f.put("due", func(d *Definition) { d.Spec.Every = time.Second })
+	check("with a schedule that is due")
+}
