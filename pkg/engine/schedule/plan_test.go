@@ -56,3 +56,36 @@ func TestTheReadDoesNotReadSchedulesThatAreNotDue(t *testing.T) {
 	f.put("due", func(d *Definition) { d.Spec.Every = time.Second })
 	check("with a schedule that is due")
 }
+
+// The statement that stores the messages of 500 schedules finds each of them by its id, and does not read the 100,000 others.
+func TestStoringMessagesDoesNotReadOtherSchedules(t *testing.T) {
+	f := newFixture(t)
+	f.exec(`ALTER TABLE belfry.schedule SET (autovacuum_enabled = off)`)
+	f.fill(100_000)
+	check := func(state string) {
+		for _, mode := range []string{"force_custom_plan", "force_generic_plan"} {
+			f.exec(`UPDATE belfry.schedule SET next_at = '2020-01-01', due_at = '2020-01-01' WHERE id <= $1`, batchRows)
+			found, err := f.read(enginetest.Context(t), 0)
+			require.NoError(t, err)
+			require.Len(t, found.rows, batchRows)
+			var a arguments
+			for _, one := range found.rows {
+				a.add(planned{one, one.plan(found.now.Add(2*time.Hour), f.rules.parse)})
+			}
+			conn := enginetest.Connect(t, f.dsn)
+			enginetest.Exec(t, conn, `SELECT set_config('plan_cache_mode', $1, false)`, mode)
+			var out []struct{ Plan enginetest.Plan }
+			raw := enginetest.Value[[]byte](t, conn, "EXPLAIN (ANALYZE, BUFFERS, TIMING OFF, FORMAT JSON) "+sqlTick, a.values()...)
+			require.NoError(t, json.Unmarshal(raw, &out))
+			out[0].Plan.Walk(func(p *enginetest.Plan) {
+				if p.Relation == "schedule" && p.Type != "ModifyTable" {
+					require.Equal(t, "schedule_pkey", p.Index, "%s, %s: %s", state, mode, p.Type)
+					require.Contains(t, p.Cond, "id ", "%s, %s: %s", state, mode, p.Type)
+				}
+			})
+		}
+	}
+	check("without statistics")
+	f.exec(`ANALYZE belfry.schedule`)
+	check("with statistics")
+}
