@@ -1,11 +1,13 @@
 package schedule
 
 import (
+	"strings"
 	"testing"
 	"time"
 
 	"github.com/go-json-experiment/json"
 	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgtype/zeronull"
 	"github.com/stretchr/testify/require"
 
 	"github.com/belfry-mq/belfry/test/enginetest"
@@ -21,9 +23,9 @@ func (f *fixture) fill(n int) {
 }
 
 // explained returns the plan of the read of the schedules that are due, with what it touched.
-func (f *fixture) explained(conn *pgx.Conn) (plan enginetest.Plan) {
+func (f *fixture) explained(conn *pgx.Conn, r *Runner) (plan enginetest.Plan) {
 	f.t.Helper()
-	raw := enginetest.Value[[]byte](f.t, conn, "EXPLAIN (ANALYZE, BUFFERS, TIMING OFF, FORMAT JSON) "+sqlDue, int64(batchRows), int64(0))
+	raw := enginetest.Value[[]byte](f.t, conn, "EXPLAIN (ANALYZE, BUFFERS, TIMING OFF, FORMAT JSON) "+sqlDue, int64(batchRows), r.clockStep.Load(), zeronull.Timestamptz(r.floor))
 	var out []struct{ Plan enginetest.Plan }
 	require.NoError(f.t, json.Unmarshal(raw, &out))
 	return out[0].Plan
@@ -38,11 +40,16 @@ func TestTheReadDoesNotReadSchedulesThatAreNotDue(t *testing.T) {
 		for _, mode := range []string{"force_custom_plan", "force_generic_plan"} {
 			conn := enginetest.Connect(t, f.dsn)
 			enginetest.Exec(t, conn, `SELECT set_config('plan_cache_mode', $1, false)`, mode)
-			f.explained(conn) // reads the catalog
-			plan := f.explained(conn)
+			f.explained(conn, f.Runner) // reads the catalog
+			f.floor = time.Now().Add(-time.Minute)
+			if state == "without a floor" {
+				f.floor = time.Time{}
+			}
+			plan := f.explained(conn, f.Runner)
 			require.Less(t, plan.Hit+plan.Read, 60, "%s, %s", state, mode)
 			plan.Walk(func(p *enginetest.Plan) {
-				if p.Relation == "schedule" {
+				require.NotEqual(t, "schedule, Seq Scan", p.Relation+", "+p.Type, "%s, %s", state, mode)
+				if strings.HasPrefix(p.Index, "schedule") {
 					require.Equal(t, "schedule_due", p.Index, "%s, %s: %s", state, mode, p.Type)
 					require.Contains(t, p.Cond, "due_at ", "%s, %s: %s", state, mode, p.Type)
 				}
@@ -55,6 +62,7 @@ func TestTheReadDoesNotReadSchedulesThatAreNotDue(t *testing.T) {
 	check("with statistics")
 	f.put("due", func(d *Definition) { d.Spec.Every = time.Second })
 	check("with a schedule that is due")
+	check("without a floor")
 }
 
 // The statement that stores the messages of 500 schedules finds each of them by its id, and does not read the 100,000 others.

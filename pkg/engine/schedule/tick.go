@@ -22,6 +22,8 @@ const (
 	batchBytes    = 4 << 20
 	// maxRules is how many rules a Runner remembers.
 	maxRules = 10_000
+	// floorMargin is how far the floor of a read is behind the clock. It is longer than the delay of an instance.
+	floorMargin = 10 * time.Second
 )
 
 var (
@@ -71,8 +73,11 @@ func (r *Runner) read(ctx context.Context, delay time.Duration) (found, error) {
 			f.rows = append(f.rows, one)
 		}
 		return struct{}{}, err
-	}, int64(batchRows), shift)
+	}, int64(batchRows), shift, zeronull.Timestamptz(r.floor))
 	f.readAt = time.Now()
+	if err == nil && r.floor.IsZero() {
+		r.fullAt = f.readAt
+	}
 	return f, postgres.Wrapf(err, "reading the schedules that are due")
 }
 
