@@ -192,7 +192,7 @@ func TestMigratingNeedsNoRightToCreateRoles(t *testing.T) {
 	require.NoError(t, m.Down(t.Context(), 1))
 	require.NoError(t, m.Up(t.Context()), "with existing roles")
 	tables, _ = p.rights("belfry_producer")
-	require.Len(t, tables, 6)
+	require.Len(t, tables, 7)
 }
 
 // producerWithTable creates a producer role that owns an attached table. The role, the schema and
