@@ -100,7 +100,7 @@ build: ## Build a static binary, bin/belfry.
 bench: ## Run the performance measurements; 15 minutes.
 	scripts/performance
 
-bench-dispatch: ## Measure wake-ups, waiting and timers of the dispatcher; 10 minutes, Linux.
+bench-dispatch: ## Measure wake-ups, waiting, timers and schedules; 15 minutes, Linux.
 	go run ./test/bench/dispatch
 
 bench-edge: ## Measure slow clients, large messages and a million partitions; 10 minutes, Linux.
@@ -113,7 +113,7 @@ bench-edge: ## Measure slow clients, large messages and a million partitions; 10
 # with a question mark is skipped with a message if the machine does not allow it: filling
 # a disk needs the right to mount one. The list and the seed determine the order of the
 # faults; the slowest come last.
-chaos: ## Break the environment of Belfry and check its promises; needs pgbouncer, 2 minutes.
+chaos: ## Break the environment of Belfry and check its promises; needs pgbouncer, 3 minutes.
 	$(MAKE) --jobs=2 --output-sync=target chaos-faults chaos-network chaos-mix chaos-pooler chaos-schedules
 
 chaos-build:
