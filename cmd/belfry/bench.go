@@ -67,6 +67,7 @@ func addBenchFlags(cmd *cobra.Command, s *bench.Settings, reportPath *string) {
 	flags.IntVar(&s.Batch, "batch", 0, "messages per push, and the maximum per pop")
 	flags.IntVar(&s.PopBatch, "pop-batch", 0, "maximum messages per pop, 0 for the value of --batch")
 	flags.IntVar(&s.Payload, "payload", s.Payload, "bytes of a message")
+	flags.IntVar(&s.Headers, "headers", 0, "headers of a message, each with a value of 32 bytes")
 	flags.IntVar(&s.Partitions, "partitions", 0, "partitions of the queue")
 	flags.IntVar(&s.PushPartitions, "push-partitions", s.PushPartitions, "partitions that one push writes to; the official clients write to one")
 	flags.IntVar(&s.PopPartitions, "pop-partitions", s.PopPartitions, "maximum partitions per pop")

@@ -24,7 +24,7 @@ export const tests = (browser, server, patience) => ({
   "hostile names in every window: seed": () => seed(server),
   "hostile names in every window: every page fits": () => fits(browser, server),
   "hostile names in every window: a blank and a long name": () => showsNames(browser, server),
-  "hostile names in every window: a phone": () => worksOnAPhone(browser, server),
+  "hostile names in every window: a phone": () => worksOnAPhone(browser, server, patience),
   "hostile names in every window: paper": () => prints(browser, server),
   "the list of messages does not jump": () => staysCalm(browser, server, patience),
   "the fields of a filter follow Back, and the address is short": () => followsBack(browser, server),
@@ -98,12 +98,14 @@ async function showsNames(browser, server) {
 }
 
 // worksOnAPhone: the current tab and the buttons of a message are in sight, and the error of a dead letter too.
-async function worksOnAPhone(browser, server) {
+async function worksOnAPhone(browser, server, patience) {
   const page = await browser.newPage({ viewport: { width: 390, height: 844 }, hasTouch: true, isMobile: true });
   const inSight = (locator) => locator.evaluate((one) => { const box = one.getBoundingClientRect(); return box.left >= 0 && box.right <= innerWidth && box.width > 0; });
   for (const path of ["system", "history", "audit"]) {
     await page.goto(`${server.url}/ui/${path}`);
-    for (const tab of await page.locator("nav [aria-current=page], nav [aria-current=true]").all()) assert.ok(await inSight(tab), `${path}: ${await tab.textContent()}`);
+    for (const tab of await page.locator("nav [aria-current=page], nav [aria-current=true]").all()) {
+      for (const until = Date.now() + patience; !await inSight(tab); await page.waitForTimeout(50)) assert.ok(Date.now() < until, `${path}: ${await tab.textContent()}`);
+    }
   }
   const { messages: [message] } = await server.get(`/api/v1/messages?${new URLSearchParams({ queue: hebrew, limit: 1, status: "dead_letter" })}`);
   await page.goto(`${server.url}/ui/message?partition=${message.partitionId}&t=${message.transactionId}`);

@@ -57,6 +57,22 @@ func TestHeadersTravelWithTheMessage(t *testing.T) {
 	}
 	require.NotContains(t, popRaw("none", "consumerGroup=g&autoAck=true&batch=10"), "headers")
 
+	query := c.register(object{"name": "copy", "source_queue": "q", "config_hash": "1"}).ok(http.StatusOK).QueryID
+	partition := c.popPartition("q", "push", "").ok(http.StatusOK).PartitionID
+	done := c.cycle(object{"query_id": query, "partition_id": partition, "push_items": []object{
+		{"queue": "q", "partition": "cycle", "payload": 1, "headers": json.RawMessage(pushedHeaders)}}})
+	require.True(t, done.Success, done.Error)
+	require.Contains(t, popRaw("cycle", "consumerGroup=g"), `"headers":`+travelled, "a push of a stream")
+
+	c.configure("secret", map[string]any{"encryptionEnabled": true}).ok(http.StatusOK)
+	push("/api/v1/push", `{"items":[{"queue":"secret","payload":"hidden","headers":%s}]}`)
+	var stored string
+	s.scan(t, `SELECT m.headers::text || m.payload::text FROM belfry.message m WHERE m.encrypted`, nil, &stored)
+	require.Contains(t, stored, travelled, "headers of an encrypted message are stored in clear")
+	require.NotContains(t, stored, "hidden")
+	event := s.openStream(t, streamOf("secret", "consumerGroup=g")).until("message")
+	require.Contains(t, string(event.data), `"headers":`+travelled, "an event of a stream of messages")
+
 	d := c.popPartition("q", "push", "consumerGroup=late").ok(http.StatusOK)
 	c.ackBatch("late", d.ack("dlq")...).ok(http.StatusOK)
 	dead := ask[api.DeadLetters](c, get("/api/v1/dlq?queue=q")).ok(http.StatusOK).Messages[0]

@@ -40,6 +40,8 @@ type fake struct {
 	lose, again, swap, fail, mix int
 	// takes is the duration of a push.
 	takes time.Duration
+	// headers is the number of headers that each message must have.
+	headers int
 	// onRequest is called at the beginning of each push and pop. It may be nil.
 	onRequest func()
 
@@ -93,9 +95,10 @@ func (f *fake) change() {
 func (f *fake) push(w http.ResponseWriter, req *http.Request) {
 	var body struct {
 		Items []struct {
-			Queue     string          `json:"queue"`
-			Partition string          `json:"partition"`
-			Payload   json.RawMessage `json:"payload"`
+			Queue     string            `json:"queue"`
+			Partition string            `json:"partition"`
+			Payload   json.RawMessage   `json:"payload"`
+			Headers   map[string]string `json:"headers"`
 		} `json:"items"`
 	}
 	if err := json.NewDecoder(req.Body).Decode(&body); err != nil {
@@ -111,6 +114,10 @@ func (f *fake) push(w http.ResponseWriter, req *http.Request) {
 		f.pushes++ // smaller pushes only prepare the partitions
 	}
 	for _, item := range body.Items {
+		if len(item.Headers) != f.headers {
+			w.WriteHeader(http.StatusBadRequest)
+			return
+		}
 		f.stored++
 		if f.stored == f.lose {
 			continue

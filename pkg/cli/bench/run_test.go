@@ -31,6 +31,9 @@ func TestEveryScenarioVerifiesACorrectServer(t *testing.T) {
 				f := &fake{}
 				s := brief(serveFake(t, f), sc.name)
 				s.AutoAck, s.TransactionIDs = autoAck, autoAck
+				if autoAck {
+					s.Headers, f.headers = 3, 3
+				}
 				if sc.single {
 					s.Duration = 400 * time.Millisecond // long enough for a second message
 				}

@@ -16,6 +16,9 @@ const All = "all"
 // maxBatch is the maximum number of messages of one call.
 const maxBatch = 10_000
 
+// maxHeaders is the maximum number of headers of a message.
+const maxHeaders = 32
+
 // Settings select and configure scenarios. 0 means the default of the scenario, if there is one. The flags of `belfry
 // bench` describe the fields.
 type Settings struct {
@@ -28,6 +31,7 @@ type Settings struct {
 	Batch          int           `json:"batch"`
 	PopBatch       int           `json:"popBatch"`
 	Payload        int           `json:"payload"`
+	Headers        int           `json:"headers"`
 	Partitions     int           `json:"partitions"`
 	PushPartitions int           `json:"pushPartitions"`
 	PopPartitions  int           `json:"popPartitions"`
@@ -88,6 +92,7 @@ func (s Settings) Validate() error {
 	}
 	check(s.Batch <= maxBatch, "--batch is %d: give at most %d, the limit of a pop", s.Batch, maxBatch)
 	check(s.PopBatch <= maxBatch, "--pop-batch is %d: give at most %d, the limit of a pop", s.PopBatch, maxBatch)
+	check(s.Headers >= 0 && s.Headers <= maxHeaders, "--headers is %d: give 0 to %d", s.Headers, maxHeaders)
 	check(s.Duration > 0, "--duration is %s: give a time such as 10s", s.Duration)
 	check(s.Warmup >= 0, "--warmup is %s: give 0s or more", s.Warmup)
 	check(s.Rate >= 0, "--rate is %g: give messages per second, or 0 for a closed loop", s.Rate)

@@ -34,7 +34,7 @@ type trial struct {
 func newTrial(s Settings, sc scenario, c *load.Client) *trial {
 	t := &trial{Settings: sc.settle(s), scenario: sc}
 	t.Traffic = &load.Traffic{
-		Client: c, Meter: load.NewMeter(), Groups: []string{""}, PayloadSize: t.Payload, TransactionIDs: t.Settings.TransactionIDs,
+		Client: c, Meter: load.NewMeter(), Groups: []string{""}, PayloadSize: t.Payload, Headers: t.Settings.Headers, TransactionIDs: t.Settings.TransactionIDs,
 	}
 	t.counted = &t.Meter.Delivered
 	t.queue = fmt.Sprintf("bench-%s-%s", strings.ToLower(rand.Text()[:10]), sc.name)

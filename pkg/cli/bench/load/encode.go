@@ -59,10 +59,23 @@ func (t *Traffic) appendPush(b []byte, refs []Ref) []byte {
 			b = strconv.AppendInt(b, int64(ref.Lane), 10)
 			b = strconv.AppendInt(append(b, '-'), int64(ref.N), 10)
 		}
-		b = append(b, `","payload":`...)
+		b = append(appendHeaders(append(b, '"'), t.Headers), `,"payload":`...)
 		b = append(AppendPayload(b, ref, t.PayloadSize), '}')
 	}
 	return append(b, `]}`...)
+}
+
+// appendHeaders appends n headers, each with a value of 32 bytes. It appends nothing if n is 0.
+func appendHeaders(b []byte, n int) []byte {
+	if n == 0 {
+		return b
+	}
+	b = append(b, `,"headers":{`...)
+	for i := range n {
+		b = strconv.AppendInt(append(b, `"header-`...), int64(i), 10)
+		b = append(append(append(b, `":"`...), padding[32*i:32*i+32]...), `",`...)
+	}
+	return append(b[:len(b)-1], '}')
 }
 
 // appendAck appends the body of a batch of acks for all messages of a delivery.

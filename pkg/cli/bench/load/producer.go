@@ -25,6 +25,8 @@ type Traffic struct {
 	Groups []string
 	// PayloadSize is the length of a payload in bytes.
 	PayloadSize int
+	// Headers is the number of headers of a message.
+	Headers int
 	// TransactionIDs gives every message a transaction id.
 	TransactionIDs bool
 	// Unanswered counts pops without an answer. A pop with autoAck may have consumed messages although it got no

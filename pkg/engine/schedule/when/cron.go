@@ -48,17 +48,18 @@ func parseCron(text string) (*expression, error) {
 	if len(text) > maxCron {
 		return nil, queue.Invalidf("cron has %d bytes: give at most %d", len(text), maxCron)
 	}
-	full, fields := text, strings.Fields(text)
+	fields := strings.Fields(text)
 	switch {
 	case strings.HasPrefix(text, "@every"):
 		return nil, queue.Invalidf("cron is %q: give the duration as every, such as \"15m\"", text)
 	case strings.HasPrefix(text, "@"):
-		if full = named[strings.ToLower(text)]; full == "" {
+		full := named[strings.ToLower(text)]
+		if full == "" {
 			return nil, queue.Invalidf("cron %q is unknown: give five or six fields, or @yearly, @monthly, @weekly, @daily, @midnight or @hourly", text)
 		}
 		fields = strings.Fields(full)
-	case strings.Contains(fields[0], "TZ="):
-		return nil, queue.Invalidf("cron begins with %q: give the time zone as zone", fields[0])
+	case strings.Contains(text, "TZ="):
+		return nil, queue.Invalidf("cron %q has a time zone: give the time zone as zone", text)
 	}
 	switch len(fields) {
 	case len(parts) - 1:
