@@ -2,7 +2,6 @@ package schedule
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"strings"
 	"testing"
@@ -77,7 +76,7 @@ func TestADeletedScheduleStoresNothing(t *testing.T) {
 	require.ErrorIs(t, err, ErrNoSchedule)
 	_, err = f.RunNow(t.Context(), "s")
 	require.ErrorIs(t, err, ErrNoSchedule)
-	_, err = f.Store.Next(t.Context(), "s", 1)
+	_, err = f.Next(t.Context(), "s", 1)
 	require.ErrorIs(t, err, ErrNoSchedule)
 }
 
@@ -118,7 +117,7 @@ func TestTheNextInstantsAreThoseThatFollow(t *testing.T) {
 	f := newFixture(t)
 	f.put("s", func(d *Definition) { hourly(d); d.Spec.Ends = hour(4) })
 	next := func(n int) (all []time.Time) {
-		found, err := f.Store.Next(t.Context(), "s", n)
+		found, err := f.Next(t.Context(), "s", n)
 		require.NoError(t, err)
 		for _, at := range found {
 			all = append(all, at.UTC())
@@ -185,7 +184,7 @@ func TestWrongArgumentsHaveAHint(t *testing.T) {
 	}
 	_, err := f.Put(t.Context(), &Definition{Name: "..", Queue: "q", Payload: []byte(`1`), Spec: when.Spec{Every: time.Hour}})
 	var invalid *queue.Error
-	require.True(t, errors.As(err, &invalid), err)
+	require.ErrorAs(t, err, &invalid)
 	require.Equal(t, queue.CodeInvalid, invalid.Code)
 	require.Contains(t, invalid.Message, "is ..: A name has 1 to 200 bytes")
 	require.Empty(t, f.texts(`SELECT name FROM belfry.schedule`))

@@ -193,7 +193,7 @@ func (s *scheduleRounds) idle(ctx context.Context, out *rig.Report) error {
 	if err := s.waitQuiet(ctx, arrivalRest); err != nil {
 		return err
 	}
-	if err := rig.ResetStatements(ctx, s.admin, s.trial.database); err != nil {
+	if err := rig.ResetStatements(ctx, s.admin, s.database); err != nil {
 		return err
 	}
 	if err := load.Pause(ctx, s.idleFor); err != nil {
