@@ -120,6 +120,8 @@ type Deps struct {
 	Jobs operate.Jobs
 	// Schedules put messages into queues at instants.
 	Schedules schedules.Store
+	// MessageStates finds the last messages of schedules.
+	MessageStates schedules.Messages
 	// Rights creates and revokes tokens, and changes the grants of SQL roles.
 	Rights operate.Rights
 	// Listener returns the state of the LISTEN connection.

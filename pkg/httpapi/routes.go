@@ -145,7 +145,7 @@ func (s *Server) deadLetterRoutes() []Route {
 
 // scheduleRoutes returns the routes of package schedules. Their answers have payloads, so they are not compressed.
 func (s *Server) scheduleRoutes() []Route {
-	serves, answer, change := &schedules.Handlers{Store: s.deps.Schedules, Bodies: s.bodies()}, wire.JSON, s.audited
+	serves, answer, change := &schedules.Handlers{Store: s.deps.Schedules, Messages: s.deps.MessageStates, Bodies: s.bodies()}, wire.JSON, s.audited
 	return []Route{
 		{get, "/api/v1/schedules", Read | Granted, s.count(serves.List)},
 		{get, "/api/v1/schedules/:name", Read | Granted, answer(serves.Get)},

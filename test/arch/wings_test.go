@@ -27,7 +27,7 @@ var wings = []wing{
 	{"cmd", "pkg/app config pkg/cli pkg/cli/bench pkg/client pkg/client/api pkg/httpapi pkg/insight pkg/engine pkg/access pkg/postgres pkg/process pkg/queue config/setting", "belfry"},
 	{"pkg/app", "config pkg/client/api pkg/dashboard pkg/httpapi pkg/insight pkg/dispatch pkg/engine pkg/access pkg/postgres pkg/process pkg/queue config/setting", "."},
 	{"config", "pkg/dashboard pkg/httpapi pkg/insight pkg/dispatch pkg/engine pkg/access pkg/postgres pkg/queue config/setting", "."},
-	{"pkg/dashboard", "pkg/client/api pkg/access pkg/process pkg/queue", ". > pages > changes listing > page > chart source"},
+	{"pkg/dashboard", "pkg/client/api pkg/access pkg/process pkg/queue", ". > pages > changes listing schedules > page > chart source"},
 	{"pkg/cli/bench", "pkg/client/api pkg/access pkg/postgres", ". > load"}, // the load generator connects to Postgres for a comparison
 	{"pkg/cli", "pkg/client pkg/client/api", `. > noun > verb > session >
 		answer manifest pusher top >

@@ -58,12 +58,23 @@ type Schedule struct {
 	LastAt *time.Time `json:"lastAt"`
 	// The transaction id of the last message.
 	LastTransactionID *string `json:"lastTransactionId"`
+	// The last message. Absent if it is not in its partition, for example because it was deleted. Only answers to GET have this member.
+	LastMessage *ScheduleMessage `json:"lastMessage,omitzero"`
 	// Why the schedule has no instants until it is changed.
 	Error *string `json:"error"`
 	// The role of the database that made the schedule. It is the role of the server for requests.
 	ScheduledBy *string   `json:"scheduledBy"`
 	CreatedAt   time.Time `json:"createdAt"`
 	ChangedAt   time.Time `json:"changedAt"`
+}
+
+// ScheduleMessage is the last message of a schedule.
+type ScheduleMessage struct {
+	PartitionID   ID     `json:"partitionId"`
+	TransactionID string `json:"transactionId"`
+	Status        string `json:"status"` // The status, as in lists of messages.
+	// The group of `overlapGroup` has not finished the message. Until it does, no instant gets a message.
+	Unfinished bool `json:"unfinished"`
 }
 
 // ScheduleSet is the answer to PUT /api/v1/schedules/:name.

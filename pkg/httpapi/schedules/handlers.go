@@ -35,8 +35,9 @@ type Store interface {
 
 // Handlers has one method for each route.
 type Handlers struct {
-	Store  Store
-	Bodies wire.BodyReader
+	Store    Store
+	Messages Messages
+	Bodies   wire.BodyReader
 }
 
 // pathName returns the name of the schedule in the path.
@@ -99,7 +100,9 @@ func (h *Handlers) Get(p *wire.Params) (any, error) {
 	if err != nil {
 		return nil, err
 	}
-	return detailed(one), nil
+	list := []api.Schedule{detailed(one)}
+	err = h.addMessages(p.Ctx(), list)
+	return list[0], err
 }
 
 // read returns the schedule in the path, if the caller may read it.
@@ -138,7 +141,12 @@ func (h *Handlers) List(p *wire.Params) (any, error) {
 		return nil, p.Err
 	}
 	page, next, err := h.Store.List(p.Ctx(), f)
-	return api.SchedulePage{Schedules: wire.Each(page, listed), Pagination: api.Page{Limit: int64(f.Limit), Next: wire.OrNull(next)}}, err
+	if err != nil {
+		return nil, err
+	}
+	all := wire.Each(page, listed)
+	err = h.addMessages(p.Ctx(), all)
+	return api.SchedulePage{Schedules: all, Pagination: api.Page{Limit: int64(f.Limit), Next: wire.OrNull(next)}}, err
 }
 
 // Delete serves DELETE /api/v1/schedules/:name.

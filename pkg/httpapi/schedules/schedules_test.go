@@ -134,6 +134,20 @@ func TestListsHaveFiltersAndACursor(t *testing.T) {
 	require.JSONEq(t, `{"schedules":[],"pagination":{"limit":100,"next":null}}`, apitest.Call(f, http.MethodGet, "/api/v1/schedules", "").Body.String())
 }
 
+// The answers to GET have the last message, and say whether the overlap group has finished it.
+func TestAnswersHaveTheLastMessage(t *testing.T) {
+	t.Parallel()
+	f := existing()
+	f.Schedules.Old.LastTransactionID, f.Schedules.Old.OverlapGroup = "daily@1", "g"
+	want := &api.ScheduleMessage{PartitionID: apitest.IDOne.String(), TransactionID: "daily@1", Status: "pending", Unfinished: true}
+	var one api.Schedule
+	require.NoError(t, json.Unmarshal(apitest.Call(f, http.MethodGet, path, "").Body.Bytes(), &one))
+	require.Equal(t, want, one.LastMessage)
+	var page api.SchedulePage
+	require.NoError(t, json.Unmarshal(apitest.Call(f, http.MethodGet, "/api/v1/schedules", "").Body.Bytes(), &page))
+	require.Equal(t, want, page.Schedules[0].LastMessage)
+}
+
 func TestInstantsAndActions(t *testing.T) {
 	t.Parallel()
 	f := existing()
