@@ -25,7 +25,7 @@ TEST_FLAGS ?=
 # default is a second, and the tests start more than a hundred such programs.
 export GORACE ?= atexit_sleep_ms=50
 
-.PHONY: help run test examples pooler browser screenshots restore postgres-versions fuzz model chaos chaos-build chaos-faults chaos-network chaos-mix chaos-pooler chaos-long check fmt fmt-check alerts vet lint build bench bench-dispatch bench-edge release vuln image clean FORCE
+.PHONY: help run test examples pooler browser screenshots restore postgres-versions fuzz model chaos chaos-build chaos-faults chaos-network chaos-mix chaos-pooler chaos-schedules chaos-long check fmt fmt-check alerts vet lint build bench bench-dispatch bench-edge release vuln image clean FORCE
 
 help: ## List the targets.
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sort | awk -F ':.*## ' '{ printf "  %-14s %s\n", $$1, $$2 }'
@@ -100,20 +100,21 @@ build: ## Build a static binary, bin/belfry.
 bench: ## Run the performance measurements; 15 minutes.
 	scripts/performance
 
-bench-dispatch: ## Measure wake-ups, waiting and timers of the dispatcher; 10 minutes, Linux.
+bench-dispatch: ## Measure wake-ups, waiting, timers and schedules; 15 minutes, Linux.
 	go run ./test/bench/dispatch
 
 bench-edge: ## Measure slow clients, large messages and a million partitions; 10 minutes, Linux.
 	go run ./test/bench/edge
 
 # The first run breaks processes, sessions, disks and clocks, the second the network, the
-# third several things at a time, the fourth what is behind PgBouncer. Two run at a time.
+# third several things at a time, the fourth what is behind PgBouncer, the fifth schedules. Two
+# run at a time.
 # A run lasts longer than its duration if a fault was not injected yet. A fault
 # with a question mark is skipped with a message if the machine does not allow it: filling
 # a disk needs the right to mount one. The list and the seed determine the order of the
 # faults; the slowest come last.
-chaos: ## Break the environment of Belfry and check its promises; needs pgbouncer, 2 minutes.
-	$(MAKE) --jobs=2 --output-sync=target chaos-faults chaos-network chaos-mix chaos-pooler
+chaos: ## Break the environment of Belfry and check its promises; needs pgbouncer, 3 minutes.
+	$(MAKE) --jobs=2 --output-sync=target chaos-faults chaos-network chaos-mix chaos-pooler chaos-schedules
 
 chaos-build:
 	go run ./scripts/steppable bin/chaos
@@ -131,6 +132,9 @@ chaos-mix: chaos-build
 
 chaos-pooler: chaos-build
 	bin/chaos --seed 4 --duration 20s --pooler transaction --faults end-sessions,kill-postgres,kill-server
+
+chaos-schedules: chaos-build
+	bin/chaos --seed 5 --instances 3 --schedules 200 --ticks 4000
 
 SEED ?= 0
 MINUTES ?= 60

@@ -173,7 +173,7 @@ func (b builder) build(ctx context.Context) error {
 	letters := deadletter.New(b.pool, sealer, b.bus, b.log)
 	past := history.NewReader(b.pool, b.writer, b.hub.Unwritten)
 	registerGauges(b.reg, b.pool, b.parts, b.log)
-	b.reg.MustRegister(lateness(b.operator.Lateness, b.cfg.Problems.LateAfter), inboxCounts(b.sequencer.Counts))
+	b.reg.MustRegister(lateness(b.operator.Lateness, b.cfg.Problems.LateAfter), inboxCounts(b.sequencer.Counts), scheduleCounts(schedule.NewStore(b.pool).Counts))
 	all, groups := stats.New(b.pool), stats.NewGroups(b.pool)
 	b.api = httpapi.Deps{
 		Auth: auth, Rights: rights.New(b.pool, b.cfg.Auth), Pusher: pushes, Spool: pushes, Verbs: b.verbs, Popper: b.dispatcher, Catalog: b.operator, GroupWriter: b.operator,

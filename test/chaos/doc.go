@@ -6,6 +6,10 @@
 //
 //	go run ./test/chaos --seed 7 --duration 60s --instances 2
 //	go run ./test/chaos --faults kill-server,freeze-database,mix
+//	go run ./test/chaos --instances 3 --schedules 1000
+//
+// With --schedules, there is another workload: schedules that are due each second (test/chaos/ticks). Each instant must get
+// exactly one message.
 //
 // It prints one line per fault: the fault and its duration, the time until everything worked again, and the longest
 // stall. A stall is a period without a delivery while messages were ready. The exit code is 0 if all promises were

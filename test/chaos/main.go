@@ -12,6 +12,7 @@ import (
 	"syscall"
 	"time"
 
+	"github.com/belfry-mq/belfry/test/chaos/ticks"
 	"github.com/belfry-mq/belfry/test/chaos/world"
 )
 
@@ -22,7 +23,10 @@ type settings struct {
 	instances int
 	faults    []string
 	pooler    string
-	keep      bool // keep the folder of the run even if all promises were kept
+	// schedules and ticks are the size of a run with schedules: how many schedules, and the number of messages after which it
+	// ends. schedules is 0 for a run with the common workload.
+	schedules, ticks int
+	keep             bool // keep the folder of the run even if all promises were kept
 }
 
 func main() {
@@ -36,6 +40,8 @@ func main() {
 	flag.IntVar(&s.instances, "instances", 2, "number of servers")
 	flag.StringVar(&faults, "faults", "", "names of faults, separated by commas (default: all)")
 	flag.StringVar(&s.pooler, "pooler", "", "mode of a PgBouncer between the servers and Postgres: session or transaction (default: none)")
+	flag.IntVar(&s.schedules, "schedules", 0, "test this number of schedules that are due each second, instead of the common workload")
+	flag.IntVar(&s.ticks, "ticks", 100_000, "with --schedules: number of messages after which the run ends")
 	list := flag.Bool("list", false, "print the names of the faults and exit")
 	flag.Parse()
 	if *list {
@@ -52,6 +58,9 @@ func main() {
 	}
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	err := runTwice(ctx, s, os.Stdout, func(ctx context.Context, s settings, out io.Writer) error {
+		if s.schedules > 0 {
+			return runSchedules(ctx, s, out, ticks.Judge)
+		}
 		return run(ctx, s, out, judge)
 	})
 	stop()

@@ -26,7 +26,7 @@ import (
 var (
 	backgroundStatements = []string{
 		"engine/catalog/lateness", "engine/inbox/counts", "engine/inbox/look", "postgres/listen/key", "postgres/listen/notify", "insight/live/groups", "engine/maintenance/list", "postgres/apply_settings",
-		"engine/store/heal", "engine/store/queue_depth", "engine/sweep/done", "engine/sweep/idle_find", "engine/sweep/queues", "engine/sweep/take",
+		"engine/schedule/due", "engine/schedule/tick", "engine/store/heal", "engine/store/queue_depth", "engine/sweep/done", "engine/sweep/idle_find", "engine/sweep/queues", "engine/sweep/take",
 	}
 	atStop = []string{"insight/history/write"}
 )
@@ -55,6 +55,7 @@ func TestEveryStatementHasATimeLimit(t *testing.T) {
 	c, other := s.client(t), producer(t, dsn)
 	c.configure("q", map[string]any{"maxSize": 100_000, "retentionSeconds": 1}).ok(http.StatusOK)
 	s.openStream(t, watchEvents())
+	execute(t, other, `SELECT belfry.schedule('s', 'scheduled', '1', every => '1 s')`)
 	armed.Store(true)
 
 	pushed := 0

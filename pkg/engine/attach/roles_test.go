@@ -38,14 +38,14 @@ func TestEachRoleHasExactlyItsRights(t *testing.T) {
 	consuming := []string{"ack", "await", "extend", "pop", "subscribe"}
 	tables, functions := p.rights("belfry_producer")
 	require.Equal(t, []string{
-		"attachment: INSERT SELECT UPDATE", "attachment_failure: INSERT SELECT", "attachments: SELECT", "grants: SELECT", "inbox: INSERT SELECT", "outbox: INSERT SELECT",
+		"attachment: INSERT SELECT UPDATE", "attachment_failure: INSERT SELECT", "attachments: SELECT", "grants: SELECT", "inbox: INSERT SELECT", "outbox: INSERT SELECT", "schedules: SELECT",
 	}, tables)
-	require.Equal(t, everybody, functions)
+	require.Equal(t, []string{"await", "schedule", "unschedule"}, functions)
 	tables, functions = p.rights("belfry_consumer")
 	require.Equal(t, []string{"grants: SELECT"}, tables)
 	require.Equal(t, consuming, functions)
 	tables, functions = p.rights("belfry_admin")
-	require.Equal(t, []string{"ack", "advance_ids", "await", "change_grant", "extend", "pause", "pop", "resume", "subscribe"}, functions)
+	require.Equal(t, []string{"ack", "advance_ids", "await", "change_grant", "extend", "pause", "pop", "resume", "schedule", "subscribe", "unschedule"}, functions)
 	var all int
 	require.NoError(t, p.conn.QueryRow(t.Context(),
 		`SELECT count(*) FROM pg_class WHERE relnamespace = 'belfry'::regnamespace AND relkind IN ('r', 'v')`).Scan(&all))
@@ -140,7 +140,7 @@ func TestTheGrantsCanBePrinted(t *testing.T) {
 		p.exec(statement)
 	}
 	tables, _ := p.rights("belfry_producer")
-	require.Len(t, tables, 6)
+	require.Len(t, tables, 7)
 	require.Contains(t, p.refused(`SELECT belfry.role_grants('boss', 'x')`).Hint, "'producer'")
 
 	mine := p.role("My Producer")
@@ -188,11 +188,11 @@ func TestMigratingNeedsNoRightToCreateRoles(t *testing.T) {
 	}
 	require.Equal(t, 3, count())
 	tables, _ := p.rights("belfry_producer")
-	require.Len(t, tables, 6)
+	require.Len(t, tables, 7)
 	require.NoError(t, m.Down(t.Context(), 1))
 	require.NoError(t, m.Up(t.Context()), "with existing roles")
 	tables, _ = p.rights("belfry_producer")
-	require.Len(t, tables, 6)
+	require.Len(t, tables, 7)
 }
 
 // producerWithTable creates a producer role that owns an attached table. The role, the schema and

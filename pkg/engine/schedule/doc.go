@@ -26,6 +26,10 @@
 // notifies the instances when a caller changes a schedule. The clock of the database decides: the timer only measures the time
 // until the instant, and the statement reads the clock again.
 //
+// Each handled instant leaves an old entry at the begin of the index. A vacuum removes these entries, but not while a session
+// holds a snapshot. So a read begins at a floor: after a Runner has handled everything, no schedule is due before that time. A
+// change, a failure, a contention and dispatch.fallback_interval make the next read begin at the first entry.
+//
 // # Missed instants and pauses
 //
 // Definition.Missed says what happens to instants that were missed. Instants during a pause are missed instants: the resume

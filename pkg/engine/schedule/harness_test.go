@@ -94,9 +94,10 @@ func (f *fixture) ids() []string {
 	return f.texts(`SELECT transaction_id FROM belfry.inbox ORDER BY id`)
 }
 
-// mustStep does one step of an instance.
+// mustStep does one step of an instance, as after a notification.
 func (f *fixture) mustStep(r *Runner) time.Duration {
 	f.t.Helper()
+	r.floor = time.Time{}
 	next, err := r.step(enginetest.Context(f.t))
 	require.NoError(f.t, err)
 	return next

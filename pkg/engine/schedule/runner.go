@@ -66,6 +66,9 @@ type Runner struct {
 
 	// failures is the number of consecutive failures.
 	failures int
+	// floor is an instant before which no schedule is due, or zero. fullAt is the time of the last read without a floor.
+	floor  time.Time
+	fullAt time.Time
 
 	// clockStep is added to the clock of the database, in microseconds. Tests change it.
 	clockStep atomic.Int64
@@ -97,6 +100,7 @@ func (r *Runner) Run(ctx context.Context) error {
 			return nil
 		case <-r.changed:
 			changed = true
+			r.floor = time.Time{}
 		case <-timer.C:
 		}
 		began := time.Now()
@@ -119,6 +123,7 @@ func (r *Runner) Run(ctx context.Context) error {
 
 func (r *Runner) handleFailure(err error) (next time.Duration) {
 	r.failures++
+	r.floor = time.Time{}
 	next = retryPolicy.Delay(r.failures, 0)
 	r.Metrics.failures.Inc()
 	level := r.Log.Warn
@@ -146,6 +151,9 @@ func (r *Runner) delay() time.Duration {
 // step handles the instants that are due. It returns the time until the next step.
 func (r *Runner) step(ctx context.Context) (next time.Duration, err error) {
 	for {
+		if time.Since(r.fullAt) >= r.idle() {
+			r.floor = time.Time{} // a caller may have changed a schedule without a notification
+		}
 		found, err := r.read(ctx, r.delay())
 		if err != nil {
 			return 0, err
@@ -155,21 +163,31 @@ func (r *Runner) step(ctx context.Context) (next time.Duration, err error) {
 		case err != nil:
 			return 0, err
 		case !all: // another instance or a caller has changed or locked a schedule since it was read
+			r.floor = time.Time{}
 			return contendedDelay, nil
 		case len(found.rows) < batchRows:
+			r.floor = found.now
+			if !following.IsZero() && following.Before(found.now) {
+				r.floor = following // because of jitter, it is due at once
+			}
+			r.floor = r.floor.Add(-floorMargin)
 			return r.wait(found.clock(), following), nil
 		}
 	}
 }
 
+// idle is the longest time between two reads of all schedules that are due.
+func (r *Runner) idle() time.Duration {
+	if !r.Proven() {
+		return min(r.cfg.FallbackInterval, r.cfg.PollInterval)
+	}
+	return r.cfg.FallbackInterval
+}
+
 // wait returns the time from now until an instant of the same clock.
 func (r *Runner) wait(now, instant time.Time) time.Duration {
-	idle := r.cfg.FallbackInterval
-	if !r.Proven() {
-		idle = min(idle, r.cfg.PollInterval)
-	}
 	if instant.IsZero() {
-		return idle
+		return r.idle()
 	}
-	return min(idle, max(0, instant.Sub(now)))
+	return min(r.idle(), max(0, instant.Sub(now)))
 }

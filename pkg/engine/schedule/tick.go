@@ -22,6 +22,8 @@ const (
 	batchBytes    = 4 << 20
 	// maxRules is how many rules a Runner remembers.
 	maxRules = 10_000
+	// floorMargin is how far the floor of a read is behind the clock. It is longer than the delay of an instance.
+	floorMargin = 10 * time.Second
 )
 
 var (
@@ -71,8 +73,11 @@ func (r *Runner) read(ctx context.Context, delay time.Duration) (found, error) {
 			f.rows = append(f.rows, one)
 		}
 		return struct{}{}, err
-	}, int64(batchRows), shift)
+	}, int64(batchRows), shift, zeronull.Timestamptz(r.floor))
 	f.readAt = time.Now()
+	if err == nil && r.floor.IsZero() {
+		r.fullAt = f.readAt
+	}
 	return f, postgres.Wrapf(err, "reading the schedules that are due")
 }
 
@@ -94,15 +99,14 @@ type planned struct {
 	outcome
 }
 
-// arguments are the arguments of one statement that stores messages.
+// arguments are the arguments of one statement that stores messages. They have one element for each message, and for each
+// schedule without a message.
 type arguments struct {
-	ids                          []int64
-	readTo, changedAt, handledTo []time.Time
-	next, due, last              []*time.Time
-	lastID, problem              []*string
-	messageOf                    []int64
-	transactionIDs, payloads     []string
-	headers                      []*string
+	ids                               []int64
+	readTo, changedAt, handledTo      []time.Time
+	next, due, last                   []*time.Time
+	lastID, problem                   []*string
+	transactionIDs, payloads, headers []*string
 }
 
 // given returns a pointer to a value, or nil for the zero value.
@@ -114,23 +118,39 @@ func given[T comparable](value T) *T {
 }
 
 func (a *arguments) add(p planned) {
+	if len(p.instants) == 0 {
+		a.addOne(p, time.Time{}, "")
+		a.transactionIDs, a.payloads, a.headers = append(a.transactionIDs, nil), append(a.payloads, nil), append(a.headers, nil)
+		return
+	}
+	last := p.instants[len(p.instants)-1]
+	lastID := transactionID(p.name, last)
+	for _, at := range p.instants {
+		a.addOne(p, last, lastID)
+		fill := filler(p.name, at)
+		id, payload := transactionID(p.name, at), fill.Replace(p.payload)
+		var headers *string
+		if p.headers != nil {
+			headers = given(fill.Replace(*p.headers))
+		}
+		a.transactionIDs, a.payloads, a.headers = append(a.transactionIDs, &id), append(a.payloads, &payload), append(a.headers, headers)
+	}
+}
+
+// addOne adds what is the same for all messages of a schedule. last is the last instant with a message, and lastID its transaction
+// id.
+func (a *arguments) addOne(p planned, last time.Time, lastID string) {
 	a.ids = append(a.ids, p.id)
 	a.readTo, a.changedAt, a.handledTo = append(a.readTo, p.row.handledTo), append(a.changedAt, p.changedAt), append(a.handledTo, p.outcome.handledTo)
 	a.next, a.due, a.problem = append(a.next, given(p.next)), append(a.due, given(p.due)), append(a.problem, given(p.problem))
-	var last time.Time
-	var lastID string
-	for _, at := range p.instants {
-		last, lastID = at, transactionID(p.name, at)
-		fill := filler(p.name, at)
-		var headers *string
-		if p.headers != nil {
-			text := fill.Replace(*p.headers)
-			headers = &text
-		}
-		a.messageOf, a.transactionIDs = append(a.messageOf, p.id), append(a.transactionIDs, lastID)
-		a.payloads, a.headers = append(a.payloads, fill.Replace(p.payload)), append(a.headers, headers)
-	}
 	a.last, a.lastID = append(a.last, given(last)), append(a.lastID, given(lastID))
+}
+
+// values are the parameters of the statement.
+func (a *arguments) values() []any {
+	return []any{
+		a.ids, a.readTo, a.changedAt, a.handledTo, a.next, a.due, a.last, a.lastID, a.problem, a.transactionIDs, a.payloads, a.headers,
+	}
 }
 
 // handle handles schedules that are due. It returns the next instant, and whether this instance has handled all of them.
@@ -165,8 +185,7 @@ func (r *Runner) send(ctx context.Context, f *found, batch []planned) (complete 
 	for _, p := range batch {
 		a.add(p)
 	}
-	done, err := postgres.Collect(ctx, r.Pool, sqlTick, pgx.RowTo[int64], a.ids, a.readTo, a.changedAt, a.handledTo, a.next, a.due,
-		a.last, a.lastID, a.problem, a.messageOf, a.transactionIDs, a.payloads, a.headers)
+	done, err := postgres.Collect(ctx, r.Pool, sqlTick, pgx.RowTo[int64], a.values()...)
 	switch {
 	case err == nil:
 		r.count(f, batch, done)

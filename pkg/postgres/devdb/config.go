@@ -26,6 +26,8 @@ type Config struct {
 	// Settings are settings of postgresql.conf for this run. They override the defaults of this package. They must not set the
 	// address, the port or the data folder.
 	Settings map[string]string
+	// Env are additional environment variables of Postgres, as name=value.
+	Env []string
 	// Log gets the events of the cluster; nil: no log.
 	Log *zap.Logger
 }

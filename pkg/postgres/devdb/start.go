@@ -65,7 +65,7 @@ func (c *Cluster) attempt(ctx context.Context) error {
 	defer func() { _ = log.Close() }() // the child has its own descriptor
 	cmd := exec.Command(filepath.Join(c.binDir, "postgres"), c.cfg.arguments(c.data(), c.port)...)
 	cmd.Dir = c.dir
-	cmd.Env = childEnv()
+	cmd.Env = append(childEnv(), c.cfg.Env...)
 	cmd.Stdout, cmd.Stderr = log, log
 	cmd.SysProcAttr = c.account.processAttributes()
 	proc, err := spawn(cmd)

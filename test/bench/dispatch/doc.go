@@ -27,6 +27,9 @@
 //	           one instance; 200 pushes a second at another instance: requests that
 //	           a resync woke
 //	timers     delays, windows and leases end: lateness, and statements meanwhile
+//	schedules  100,000 schedules, 1,000 of them due at the same instant: lateness at a
+//	           waiting consumer, beside a plain INSERT of 1,000 rows; statements while
+//	           none is due
 //	mix        two instances, producers and consumers on both: exactly once, in
 //	           order
 //

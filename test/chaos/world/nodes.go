@@ -15,6 +15,7 @@ import (
 	"go.uber.org/zap"
 
 	"github.com/belfry-mq/belfry/pkg/postgres/devdb"
+	"github.com/belfry-mq/belfry/test/chaos/clock"
 )
 
 // startPostgres starts a Postgres. If a fault needs a standby, it also prepares a second Postgres. If a fault fills
@@ -42,13 +43,20 @@ func (w *World) startPostgres(ctx context.Context, faults []Fault) (err error) {
 		// The volume is twice as large as the WAL, so only a fault fills it.
 		settings["max_wal_size"], settings["min_wal_size"], settings["checkpoint_warning"] = "64MB", "32MB", "0"
 	}
+	var env []string
+	if wants(faults, StepsDatabaseClock) {
+		if w.databaseClock, err = clock.NewDatabase(ctx, home); err != nil {
+			return err
+		}
+		env = w.databaseClock.Env()
+	}
 	count := 1
 	if slices.ContainsFunc(replicating, func(name string) bool { return wants(faults, name) }) {
 		count = 2
 	}
 	for i := range count {
 		name := fmt.Sprintf("node-%d", i+1)
-		node, err := devdb.Start(ctx, devdb.Config{Dir: filepath.Join(home, name), Log: zap.NewNop(), Settings: settings})
+		node, err := devdb.Start(ctx, devdb.Config{Dir: filepath.Join(home, name), Log: zap.NewNop(), Settings: settings, Env: env})
 		if err != nil {
 			return fmt.Errorf("starting Postgres: %w", err)
 		}
@@ -83,6 +91,9 @@ func (w *World) stopPostgres(ctx context.Context) error {
 	}
 	if w.volume != nil {
 		errs = append(errs, w.volume.unmount(ctx))
+	}
+	if w.databaseClock != nil {
+		errs = append(errs, w.databaseClock.Close())
 	}
 	return errors.Join(errs...)
 }

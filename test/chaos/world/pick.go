@@ -10,14 +10,15 @@ import (
 
 // Pick returns the faults with these names, or all faults if there are no names. If a named fault is not possible on
 // this machine, Pick returns an error, unless the name ends with a question mark. Otherwise Pick leaves out a fault
-// that is not possible, also from a mix, and leftOut has the reason. Faults of Losing must be named. With a pooler,
+// that is not possible, also from a mix, and leftOut has the reason. Faults of Losing and
+// StepsDatabaseClock must be named. With a pooler,
 // there is only one Postgres.
 func Pick(ctx context.Context, names []string, pooler string) (picked []Fault, leftOut []string, err error) {
 	if pooler != "" && pooler != "session" && pooler != "transaction" {
 		return nil, nil, fmt.Errorf("the mode of the pooler is %q: it must be session or transaction", pooler)
 	}
 	faults := Faults()
-	for _, f := range Losing() {
+	for _, f := range append(Losing(), databaseClockFault()) {
 		if slices.Contains(names, f.Name) {
 			faults = append(faults, f)
 		}

@@ -42,6 +42,8 @@ type World struct {
 	pooler *pgtest.Pooler
 	// volume has the WAL of the nodes. It is nil if no fault fills the disk.
 	volume *volume
+	// databaseClock steps the clock of Postgres. It is nil if no fault does this.
+	databaseClock *clock.Database
 
 	// PopUnread pops from the queues of the workload on a connection, and does not read the complete answer. The
 	// fault stop-reading-clients uses it. If it is nil, the fault makes no such pops.

@@ -1,11 +1,14 @@
 -- Reads at most $1 schedules that are due, the earliest first. $2 is added to the clock, in microseconds. The first row
 -- always exists, and has the clock and the next due_at that is not due yet. Its id is NULL if no schedule is due.
+-- $3: no schedule is due before this instant, or NULL. Without it, the read would visit each old entry of the index that a
+-- vacuum has not removed.
 -- busy: the group of overlap_group has not finished the last message of the schedule.
 WITH due AS MATERIALIZED (
     SELECT s.id, s.name, s.queue, s.partition, s.cron, s.every_seconds, s.at, s.zone, s.starts, s.ends, s.jitter, s.missed, s.overlap_group,
            s.payload, s.headers, s.handled_to, s.changed_at, s.due_at, s.last_transaction_id, s.last_inbox_id
       FROM belfry.schedule s
      WHERE s.due_at <= statement_timestamp() + $2::bigint * interval '1 microsecond'
+       AND s.due_at >= coalesce($3::timestamptz, '-infinity')
      ORDER BY s.due_at, s.id LIMIT $1::bigint
 )
 SELECT statement_timestamp() + $2::bigint * interval '1 microsecond' AS now,

@@ -1,34 +1,34 @@
 -- Handles instants of schedules in one transaction: stores their messages in the inbox, and writes the state that follows.
--- Arrays with one element for each schedule: $1 ids, $2 handled_to and $3 changed_at as they were read, $4 the new handled_to,
--- $5 the new next_at, $6 the new due_at, $7 the last instant with a message, $8 its transaction id, $9 the error. A
--- schedule that another session has changed or locks is left out, with its messages. Arrays with one element for each
--- message: $10 the id of its schedule, $11 transaction ids, $12 payloads, $13 headers. Returns the ids of the
--- schedules that it has handled.
-WITH wanted AS (
-    SELECT w.id, w.read_to, w.changed_at, w.handled_to, w.next_at, w.due_at, w.last_at, w.last_transaction_id, w.error
+-- Arrays with one element for each message, and for each schedule without a message: $1 ids of the schedules, $2 handled_to and
+-- $3 changed_at as they were read, $4 the new handled_to, $5 the new next_at, $6 the new due_at, $7 the last instant with a
+-- message, $8 its transaction id, $9 the error, $10 transaction ids, $11 payloads and $12 headers of the messages. A schedule
+-- that another session has changed or locks is left out, with its messages. Returns the ids of the schedules that it has
+-- handled. The elements are not in two sets of arrays, because Postgres would join them by a loop over all pairs.
+WITH locked AS MATERIALIZED (
+    SELECT s.id, s.queue, s.partition, s.delay, w.handled_to, w.next_at, w.due_at, w.last_at, w.last_transaction_id, w.error,
+           w.transaction_id, w.payload, w.headers
       FROM unnest($1::bigint[], $2::timestamptz[], $3::timestamptz[], $4::timestamptz[], $5::timestamptz[], $6::timestamptz[],
-                         $7::timestamptz[], $8::text[], $9::text[])
-        AS w(id, read_to, changed_at, handled_to, next_at, due_at, last_at, last_transaction_id, error)
-), locked AS MATERIALIZED (
-    SELECT s.id, s.queue, s.partition, s.delay, w.handled_to, w.next_at, w.due_at, w.last_at, w.last_transaction_id, w.error
-      FROM wanted w
-      JOIN belfry.schedule s ON s.id = w.id
-     WHERE s.handled_to = w.read_to AND s.changed_at = w.changed_at AND s.due_at IS NOT NULL AND w.handled_to >= s.handled_to
-     ORDER BY s.id
-       FOR NO KEY UPDATE OF s SKIP LOCKED
+                  $7::timestamptz[], $8::text[], $9::text[], $10::text[], $11::text[], $12::text[]) WITH ORDINALITY
+        AS w(id, read_to, changed_at, handled_to, next_at, due_at, last_at, last_transaction_id, error, transaction_id, payload, headers, nth)
+     CROSS JOIN LATERAL (
+           SELECT s.id, s.queue, s.partition, s.delay FROM belfry.schedule s
+            WHERE s.id = w.id AND s.handled_to = w.read_to AND s.changed_at = w.changed_at AND s.due_at IS NOT NULL AND w.handled_to >= s.handled_to
+              FOR NO KEY UPDATE SKIP LOCKED) AS s
+     ORDER BY w.nth
+), numbered AS MATERIALIZED (
+    SELECT l.id, l.queue, l.partition, l.delay, l.handled_to, l.next_at, l.due_at, l.last_at, l.last_transaction_id, l.error,
+           l.transaction_id, l.payload, l.headers, CASE WHEN l.transaction_id IS NOT NULL THEN nextval('belfry.inbox_id_seq') END AS inbox_id
+      FROM locked l
 ), stored AS (
-    INSERT INTO belfry.inbox (queue, partition, payload, transaction_id, headers, visible_at)
-    SELECT l.queue, l.partition, m.payload::json, m.transaction_id, m.headers::json,
-           CASE WHEN l.delay > interval '0' THEN clock_timestamp() + l.delay END
-      FROM unnest($10::bigint[], $11::text[], $12::text[], $13::text[]) WITH ORDINALITY AS m(id, transaction_id, payload, headers, nth)
-      JOIN locked l ON l.id = m.id
-     ORDER BY m.nth
-    RETURNING id, transaction_id
+    INSERT INTO belfry.inbox (id, queue, partition, payload, transaction_id, headers, visible_at) OVERRIDING SYSTEM VALUE
+    SELECT n.inbox_id, n.queue, n.partition, n.payload::json, n.transaction_id, n.headers::json,
+           CASE WHEN n.delay > interval '0' THEN clock_timestamp() + n.delay END
+      FROM numbered n
+     WHERE n.inbox_id IS NOT NULL
 )
 UPDATE belfry.schedule s
-   SET handled_to = l.handled_to, next_at = l.next_at, due_at = l.due_at, error = l.error, last_at = coalesce(l.last_at, s.last_at),
-       last_transaction_id = coalesce(l.last_transaction_id, s.last_transaction_id), last_inbox_id = coalesce(i.id, s.last_inbox_id)
-  FROM locked l
-  LEFT JOIN stored i ON i.transaction_id = l.last_transaction_id
- WHERE s.id = l.id
+   SET handled_to = n.handled_to, next_at = n.next_at, due_at = n.due_at, error = n.error, last_at = coalesce(n.last_at, s.last_at),
+       last_transaction_id = coalesce(n.last_transaction_id, s.last_transaction_id), last_inbox_id = coalesce(n.inbox_id, s.last_inbox_id)
+  FROM numbered n
+ WHERE s.id = n.id AND n.transaction_id IS NOT DISTINCT FROM n.last_transaction_id
 RETURNING s.id
