@@ -27,13 +27,13 @@ func TestAttachmentsAreListed(t *testing.T) {
 			ID: 4, Table: "public.t", Queue: "q", Events: []string{"insert", "update"}, Key: []string{"id"}, Payload: "row", AttachedBy: "shop", AttachedAt: at,
 			Triggers: 1, Failures: 2, LastFailedAt: at, LastFailure: "broken",
 		},
-		{ID: 9, Table: "public.u", Queue: "q", Events: []string{"insert"}, Key: []string{}, Condition: "true", Payload: "changes", Columns: []string{"a"}, Strict: true, AttachedBy: "shop", AttachedAt: at, Triggers: 1},
+		{ID: 9, Table: "public.u", Queue: "q", Events: []string{"insert"}, Key: []string{}, Condition: "true", Headers: "{}", Payload: "changes", Columns: []string{"a"}, Strict: true, AttachedBy: "shop", AttachedAt: at, Triggers: 1},
 	}
 	rec := apitest.Call(f, http.MethodGet, attachments+"?limit=2&cursor=3", "")
 	require.JSONEq(t, `{"attachments":[
 		{"table":"public.t","queue":"q","events":["insert","update"],"key":["id"],"condition":null,"headers":null,"payload":"row","columns":[],"strict":false,"attachedBy":"shop",
 			"attachedAt":"2026-05-16T08:41:27.123Z","complete":false,"failures":2,"lastFailedAt":"2026-05-16T08:41:27.123Z","lastFailure":"broken"},
-		{"table":"public.u","queue":"q","events":["insert"],"key":[],"condition":"true","headers":null,"payload":"changes","columns":["a"],"strict":true,"attachedBy":"shop",
+		{"table":"public.u","queue":"q","events":["insert"],"key":[],"condition":"true","headers":"{}","payload":"changes","columns":["a"],"strict":true,"attachedBy":"shop",
 			"attachedAt":"2026-05-16T08:41:27.123Z","complete":true,"failures":0,"lastFailedAt":null,"lastFailure":null}],
 		"pagination":{"limit":2,"next":"9"}}`, rec.Body.String())
 	require.Equal(t, []int64{3, 2}, []int64{f.Producers.After, f.Producers.Limit})
