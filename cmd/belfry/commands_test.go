@@ -4,18 +4,12 @@ package main
 
 import (
 	"cmp"
-	"context"
-	"fmt"
 	"maps"
 	"os"
-	"os/exec"
 	"path/filepath"
-	"regexp"
 	"slices"
 	"strings"
-	"syscall"
 	"testing"
-	"time"
 
 	"github.com/jackc/pgx/v5"
 	"github.com/stretchr/testify/require"
@@ -42,6 +36,7 @@ const (
 	refused    = "|| [ $? = 1 ]"
 	short      = "--warmup 0s --duration 0.1s --server $BELFRY_SERVER"
 	ordersFile = "echo '{\"customer\": \"c\", \"id\": \"o\"}' > orders.ndjson; "
+	aSchedule  = "belfry schedule set NAME --queue q --every 1h; "
 	serving    = `"msg":"ready"`
 	tlsHealth  = "belfry health --server https://NAME:6632 --ca-file ca.crt"
 )
@@ -85,20 +80,28 @@ var onServer = map[string]documentedRun{
 	"belfry maintenance rejected":                                      {want: "REASON"},
 	"belfry maintenance retry":                                         {want: "0"},
 	"belfry maintenance show":                                          {want: "PUSH-MAINTENANCE"},
+	"belfry metrics --match belfry_schedule":                           {want: "belfry_schedule_errors 0"},
+	"belfry queue get QUEUE":                                           {want: "shop"},
+	"belfry queue resume QUEUE":                                        {want: "shop"},
+	"belfry schedule delete NAME":                                      {before: aSchedule, more: "--yes", want: "NAME"},
+	"belfry schedule pause NAME":                                       {before: aSchedule, want: "NAME"},
+	"belfry metrics --match belfry_batch":                              {want: "belfry_batch"},
+	"belfry metrics --match dispatch_refused":                          {want: "dispatch_refused"},
+	"belfry metrics --match inbox":                                     {want: "belfry_inbox"},
+	"belfry metrics --match intentions_skipped":                        {want: "intentions_skipped"},
+	"belfry metrics --match pool":                                      {want: "belfry_pool"},
+	"belfry metrics --match preflight_duration":                        {want: "preflight_duration"},
 	"belfry messages list --queue QUEUE --partition PARTITION --transaction-id TRANSACTION_ID":              {want: "shop Default a"},
-	"belfry metrics --match belfry_batch":                                                                   {want: "belfry_batch"},
-	"belfry metrics --match dispatch_refused":                                                               {want: "dispatch_refused"},
-	"belfry metrics --match inbox":                                                                          {want: "belfry_inbox"},
-	"belfry metrics --match intentions_skipped":                                                             {want: "intentions_skipped"},
-	"belfry metrics --match pool":                                                                           {want: "belfry_pool"},
-	"belfry metrics --match preflight_duration":                                                             {want: "preflight_duration"},
 	"belfry queue configure QUEUE --option retentionEnabled=true --option completedRetentionSeconds=604800": {want: "604800"},
-	"belfry reseal QUEUE":                                                                                   {want: "Queue shop: 2 messages"},
-	"belfry reseal QUEUE --check":                                                                           {want: "Queue shop: 2 messages checked."},
-	"belfry roles":                                                                                          {want: "TO belfry_producer"},
-	"belfry serve":                                                                                          {until: serving},
-	"belfry serve 2>&1 | head":                                                                              {want: "serving", before: "export BELFRY_LOG_LEVEL=debug BELFRY_HTTP_ADDR=127.0.0.1:0; "},
-	"belfry serve --database-url '" + shopURL + "'":                                                         {until: serving},
+	"belfry reseal QUEUE":         {want: "Queue shop: 2 messages"},
+	"belfry reseal QUEUE --check": {want: "Queue shop: 2 messages checked."},
+	"belfry roles":                {want: "TO belfry_producer"},
+	"belfry schedule set daily --queue reports --cron '0 8 * * 1-5' --zone Europe/Rome --payload '{}'":           {want: "every weekday at 08:00, Europe/Rome"},
+	"belfry schedule set heartbeat --queue checks --every 10s --missed skip":                                     {want: "every 10 seconds"},
+	"belfry schedule set launch --queue mails --at 2030-06-01T09:00:00Z --payload '{\"to\": \"all\"}' --dry-run": {want: "on 1 June 2030 at 09:00, UTC"},
+	"belfry serve":                                  {until: serving},
+	"belfry serve 2>&1 | head":                      {want: "serving", before: "export BELFRY_LOG_LEVEL=debug BELFRY_HTTP_ADDR=127.0.0.1:0; "},
+	"belfry serve --database-url '" + shopURL + "'": {until: serving},
 	"belfry token create --signing-key signing.pem --subject billing --role read-write --ttl 720h --consume 'orders.*:billing' --read 'orders.*'": {want: "eyJ"},
 	"belfry token inspect < token.txt":        {want: "accepted", before: makeToken},
 	"belfry token revoke":                     {want: "revoked: ", before: makeToken, more: "< token.txt"},
@@ -215,102 +218,9 @@ var elsewhere = []string{
 	tlsHealth, "belfry health --server https://belfry.example.com:6632 --ca-file ca.crt",
 	"belfry dev", "belfry dev --data ./pgdata --http-addr 127.0.0.1:7000", "belfry dev --fresh --http-addr :7000", // dev_test.go
 	"belfry bench all --repeat 3 --baseline --database-url postgres://belfry@localhost/belfry",
-	"belfry ack 1 1", "belfry queue delete 1", "belfry explain --queue 1 --group 1 --partition NAME", "belfry migrate force 1",
+	"belfry ack 1 1", "belfry queue delete 1", "belfry queue resume 1", "belfry schedule delete 1", "belfry explain --queue 1 --group 1 --partition NAME", "belfry migrate force 1",
 	"belfry queue configure 1 --option retentionEnabled=true --option completedRetentionSeconds=604800",
 	"belfry pop 1 --group 1", "belfry pop 1 --group billing", "belfry tail QUEUE",
-}
-
-// pidVariable names the file for the process id of belfry.
-const pidVariable = "BELFRY_TEST_PID"
-
-// patience is the time limit of a command.
-const patience = 30 * time.Second
-
-// shell runs command lines in a folder.
-type shell struct {
-	t      *testing.T
-	dir    string
-	env    []string
-	places *strings.Replacer // replaces placeholders such as QUEUE and URL
-}
-
-// newShell returns a shell in which the command belfry runs the test program.
-func newShell(t *testing.T, env ...string) *shell {
-	t.Helper()
-	self, err := os.Executable()
-	require.NoError(t, err)
-	bin := t.TempDir()
-	script := fmt.Sprintf("#!/bin/sh\nif [ -n \"$%s\" ]; then echo $$ > \"$%[1]s\"; fi\n%s=1 exec %s \"$@\"\n", pidVariable, commandVariable, self)
-	require.NoError(t, os.WriteFile(filepath.Join(bin, "belfry"), []byte(script), 0o700)) //nolint:gosec // a program
-	home := filepath.Dir(devDir(t))                                                       // belfry dev keeps the data of its Postgres there
-	return &shell{t: t, dir: t.TempDir(), env: append(append(os.Environ(), "PATH="+bin+":"+os.Getenv("PATH"), "HOME="+home, "XDG_DATA_HOME="), env...)}
-}
-
-// command returns a command line that is ready to start.
-func (s *shell) command(ctx context.Context, line string, env ...string) *exec.Cmd {
-	cmd := exec.CommandContext(ctx, "sh", "-e", "-c", line)
-	cmd.Dir, cmd.Env = s.dir, append(slices.Clone(s.env), env...)
-	cmd.WaitDelay = 10 * time.Second
-	return cmd
-}
-
-// run runs a command line. It returns the output with one space between words.
-func (s *shell) run(line string) string {
-	s.t.Helper()
-	ctx, cancel := context.WithTimeout(s.t.Context(), patience)
-	defer cancel()
-	out, err := s.command(ctx, line).CombinedOutput()
-	if err != nil {
-		s.t.Errorf("%s: %v: %s", line, err, out)
-	}
-	return strings.Join(strings.Fields(string(out)), " ")
-}
-
-var addrInLog = regexp.MustCompile(`"msg":"ready".*"addr":"([^"]+)"`)
-
-// start starts a command line, and returns after the command has printed the text wanted. stop sends SIGTERM to the command.
-// addr is the address in the log of the command.
-func (s *shell) start(line, wanted string) (addr string, stop func()) {
-	s.t.Helper()
-	pid := filepath.Join(s.t.TempDir(), "pid")
-	cmd := s.command(s.t.Context(), line, pidVariable+"="+pid, "BELFRY_HTTP_ADDR=127.0.0.1:0")
-	var out output
-	cmd.Stdout, cmd.Stderr = &out, &out
-	require.NoError(s.t, cmd.Start())
-	ctx, cancel := context.WithTimeout(s.t.Context(), patience)
-	defer cancel()
-	text := out.await(ctx, s.t, wanted)
-	if match := addrInLog.FindStringSubmatch(text); match != nil {
-		addr = match[1]
-	}
-	return addr, func() {
-		written, err := os.ReadFile(pid)
-		require.NoError(s.t, err)
-		var process int
-		_, err = fmt.Sscan(string(written), &process)
-		require.NoError(s.t, err)
-		require.NoError(s.t, syscall.Kill(process, syscall.SIGTERM))
-		dead := time.AfterFunc(patience, func() { _ = cmd.Process.Kill() })
-		defer dead.Stop()
-		require.NoError(s.t, cmd.Wait(), "%s: %s", line, out.String())
-	}
-}
-
-// do runs a command of the documentation.
-func (s *shell) do(script string, c documentedRun) {
-	s.t.Helper()
-	script = c.before + strings.TrimSpace(s.places.Replace(script)+" "+c.more)
-	if c.until == "" {
-		if out := s.run(script); !strings.Contains(out, c.want) {
-			s.t.Errorf("%s does not print %q. Its output:\n%s", script, c.want, out)
-		}
-		return
-	}
-	addr, stop := s.start(script, c.until)
-	if c.meanwhile != "" {
-		s.run(strings.ReplaceAll(c.meanwhile, "NAME:6632", addr))
-	}
-	stop()
 }
 
 // makeShop deletes the queue shop of onServer and creates it with its messages.
@@ -340,6 +250,11 @@ func TestCommandsOfTheDocumentation(t *testing.T) {
 	all := slices.Concat(slices.Collect(maps.Keys(onServer)), slices.Collect(maps.Keys(ofExamples)), elsewhere)
 	for _, c := range onNewDatabase {
 		all = append(all, c.line)
+	}
+	for _, c := range commandsOfPage(t, recipesPage) { // TestRecipes runs these
+		if !slices.Contains(all, c.line) && !onlyNames(c.line) {
+			all = append(all, c.line)
+		}
 	}
 	slices.Sort(all)
 	require.Equal(t, all, slices.Sorted(maps.Keys(named)), "each command of the documentation has an entry in onServer, ofExamples, onNewDatabase or elsewhere")

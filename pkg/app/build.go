@@ -173,14 +173,14 @@ func (b builder) build(ctx context.Context) error {
 	letters := deadletter.New(b.pool, sealer, b.bus, b.log)
 	past := history.NewReader(b.pool, b.writer, b.hub.Unwritten)
 	registerGauges(b.reg, b.pool, b.parts, b.log)
-	b.reg.MustRegister(lateness(b.operator.Lateness, b.cfg.Problems.LateAfter), inboxCounts(b.sequencer.Counts))
+	b.reg.MustRegister(lateness(b.operator.Lateness, b.cfg.Problems.LateAfter), inboxCounts(b.sequencer.Counts), scheduleCounts(schedule.NewStore(b.pool).Counts))
 	all, groups := stats.New(b.pool), stats.NewGroups(b.pool)
 	b.api = httpapi.Deps{
 		Auth: auth, Rights: rights.New(b.pool, b.cfg.Auth), Pusher: pushes, Spool: pushes, Verbs: b.verbs, Popper: b.dispatcher, Catalog: b.operator, GroupWriter: b.operator,
 
 		GroupReader: groups, Progress: groups, Partitions: groups, Resources: all, Queues: all, Tags: all, Live: all, Totals: b.totals,
 		Problems: problem.New(b.pool, b.cfg.Problems), History: past, Recent: past, Pool: b.connections,
-		DeadLetters: letters, Jobs: b.buildJobs(letters), Traces: trace.New(b.pool, sealer, hostname()),
+		DeadLetters: letters, Jobs: b.buildJobs(letters), Schedules: schedule.NewStore(b.pool), MessageStates: all, Traces: trace.New(b.pool, sealer, hostname()),
 		Audit: audit.NewLog(b.pool, b.log), Texts: b.pool, Confirm: b.pool.Confirm, Owners: owners{catalog.NewOwners(b.pool), b.verbs}, Streams: stream.New(b.pool), MaxQueueMetrics: b.cfg.Metrics.MaxQueues, Switches: switches, Explainer: explain.New(b.pool, b.cfg.Retention.Completed), Doctor: b.doctor(sealer, pushes),
 		Attachments: attach.NewLister(b.pool), Rejections: inbox.NewRejections(b.pool),
 		Events: b.hub, Listener: b.listenerState, Inbox: b.inboxState, Flushes: storeMetrics.Flushes, Defaults: b.cfg.Defaults,
@@ -192,7 +192,7 @@ func (b builder) build(ctx context.Context) error {
 func (b builder) buildSchedules() {
 	schedules := schedule.New(schedule.Deps{
 		Pool: b.pool, Events: b.bus, Instance: b.instance, Peers: b.listener.PeerIDs, Proven: b.listener.Proven,
-		Metrics: schedule.NewMetrics(b.reg), Log: b.log,
+		Handled: b.changes.Changed, Metrics: schedule.NewMetrics(b.reg), Log: b.log,
 	}, schedule.Config{FallbackInterval: b.cfg.Dispatch.FallbackInterval, PollInterval: b.cfg.Dispatch.MaxPollInterval})
 	b.runs = append(b.runs, schedules.Run)
 }

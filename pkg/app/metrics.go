@@ -11,6 +11,7 @@ import (
 
 	"github.com/belfry-mq/belfry/pkg/engine/catalog"
 	"github.com/belfry-mq/belfry/pkg/engine/inbox"
+	"github.com/belfry-mq/belfry/pkg/engine/schedule"
 	"github.com/belfry-mq/belfry/pkg/postgres"
 )
 
@@ -133,6 +134,21 @@ func inboxCounts(count func(context.Context) (inbox.Counts, error)) *scraped {
 		read: func(ctx context.Context) ([]float64, error) {
 			found, err := count(ctx)
 			return []float64{float64(found.Waiting), float64(found.Rejected), found.Oldest.Seconds()}, err
+		},
+	}
+}
+
+func scheduleCounts(count func(context.Context) (schedule.Counts, error)) *scraped {
+	return &scraped{
+		gauges: []*prometheus.Desc{
+			prometheus.NewDesc("belfry_schedule_errors",
+				"Schedules with an error, which have no instants until they are changed; counted up to 100000.", nil, nil),
+			prometheus.NewDesc("belfry_schedule_late_seconds",
+				"How late the schedule is that has been due longest; 0 when none is due.", nil, nil),
+		},
+		read: func(ctx context.Context) ([]float64, error) {
+			found, err := count(ctx)
+			return []float64{float64(found.Errors), found.Late.Seconds()}, err
 		},
 	}
 }

@@ -110,6 +110,9 @@ func (d dashboardEvents) OnInbox() { d.changes.Changed() }
 // OnSetting implements events.Handler.
 func (d dashboardEvents) OnSetting() { d.changes.Changed() }
 
+// OnSchedule implements events.Handler.
+func (d dashboardEvents) OnSchedule() { d.changes.Changed() }
+
 // buildHistory constructs the writer of the counts of this instance.
 func (b builder) buildHistory() {
 	b.bus.Subscribe(b.counts)

@@ -17,11 +17,15 @@ func newApply() *cobra.Command {
 	var prune bool
 	cmd := &cobra.Command{
 		Use:   "apply",
-		Short: "Create and change queues and groups according to a file",
-		Long: `Create and change queues, and pause or resume queues and consumer groups, according to a YAML file. Options,
+		Short: "Create and change queues, groups and schedules according to a file",
+		Long: `Create and change queues and schedules, and pause or resume queues and consumer groups, according to a YAML file. Options,
 namespace, task and pauses that the file does not name keep their values. To reset an option to its default, name the
-option with the default value. --prune deletes queues that the file does not name, with their messages. --dry-run shows
-the changes without making them. Its exit code is 2 if there are changes.
+option with the default value. A schedule has the members of the body of PUT /api/v1/schedules/NAME. Members that the file
+leaves out have their defaults, except for paused.
+
+--prune deletes queues that the file does not name, with their messages. It also deletes schedules that the file does not
+name, if the file has the list schedules. --dry-run shows the changes without making them. Its exit code is 2 if there are
+changes.
 
 The first pop of a group creates the group. So the file can only pause or resume a group that exists.`,
 		Example: `  belfry apply -f queues.yaml --dry-run
@@ -32,7 +36,9 @@ The first pop of a group creates the group. So the file can only pause or resume
     - name: invoices
       paused: true
   groups:
-    - {name: billing, queue: orders, paused: true}`,
+    - {name: billing, queue: orders, paused: true}
+  schedules:
+    - {name: daily, queue: reports, cron: 0 8 * * 1-5, zone: Europe/Rome, payload: {kind: daily}}`,
 		Args: cobra.NoArgs,
 		RunE: session.Run(func(s *session.Session, _ []string) error {
 			if file == "" {
@@ -52,9 +58,9 @@ The first pop of a group creates the group. So the file can only pause or resume
 	session.AddServerFlags(cmd)
 	f := cmd.Flags()
 	f.StringVarP(&file, "file", "f", "", "YAML file; - is standard input")
-	f.BoolVar(&prune, "prune", false, "delete the queues that the file does not name")
+	f.BoolVar(&prune, "prune", false, "delete the queues and schedules that the file does not name")
 	f.Bool("dry-run", false, "change nothing: show the changes, with exit code 2 if there are any")
-	f.BoolP("yes", "y", false, "do not ask for confirmation before --prune deletes queues")
+	f.BoolP("yes", "y", false, "do not ask for confirmation before --prune deletes something")
 	return cmd
 }
 
@@ -64,17 +70,9 @@ func apply(s *session.Session, wanted manifest.Manifest, prune bool) error {
 		return err
 	}
 	if prune {
-		if len(wanted.Queues) == 0 {
-			return session.UsageError("--prune would delete every queue, because the file names no queue")
-		}
-		deletions, err := manifest.Deletions(s.Cmd.Context(), s.Client, wanted)
+		deletions, err := deletionsOf(s, wanted)
 		if err != nil {
 			return err
-		}
-		if len(deletions) > 0 && !s.DryRun {
-			if err := s.Confirm(fmt.Sprintf("Delete %d queues that the file does not name, with all their messages: %s?", len(deletions), namesOf(deletions))); err != nil {
-				return err
-			}
 		}
 		steps = append(steps, deletions...)
 	}
@@ -97,7 +95,37 @@ func apply(s *session.Session, wanted manifest.Manifest, prune bool) error {
 	return nil
 }
 
-// namesOf returns the names of at most ten queues of deletions.
+// deletionsOf returns the deletions of --prune, after the user has confirmed them.
+func deletionsOf(s *session.Session, wanted manifest.Manifest) ([]manifest.Step, error) {
+	if len(wanted.Queues) == 0 && wanted.Schedules == nil {
+		return nil, session.UsageError("--prune would delete every queue, because the file names no queue")
+	}
+	schedules, err := manifest.ScheduleDeletions(s.Cmd.Context(), s.Client, wanted)
+	if err != nil {
+		return nil, err
+	}
+	var queues []manifest.Step
+	if len(wanted.Queues) > 0 {
+		if queues, err = manifest.Deletions(s.Cmd.Context(), s.Client, wanted); err != nil {
+			return nil, err
+		}
+	}
+	var questions []string
+	if len(queues) > 0 {
+		questions = append(questions, fmt.Sprintf("Delete %d queues that the file does not name, with all their messages: %s?", len(queues), namesOf(queues)))
+	}
+	if len(schedules) > 0 {
+		questions = append(questions, fmt.Sprintf("Delete %d schedules that the file does not name: %s?", len(schedules), namesOf(schedules)))
+	}
+	if len(questions) > 0 && !s.DryRun {
+		if err := s.Confirm(strings.Join(questions, " ")); err != nil {
+			return nil, err
+		}
+	}
+	return append(schedules, queues...), nil
+}
+
+// namesOf returns the names of at most ten objects of deletions.
 func namesOf(deletions []manifest.Step) string {
 	const most = 10
 	var names []string
@@ -106,14 +134,14 @@ func namesOf(deletions []manifest.Step) string {
 			names = append(names, "and others")
 			break
 		}
-		names = append(names, deletion.Queue)
+		names = append(names, deletion.Object)
 	}
 	return strings.Join(names, ", ")
 }
 
 func newExport() *cobra.Command {
 	cmd := &cobra.Command{
-		Use: "export", Short: "Print the queues and groups as a file for \"belfry apply\"", Args: cobra.NoArgs,
+		Use: "export", Short: "Print the queues, groups and schedules as a file for \"belfry apply\"", Args: cobra.NoArgs,
 		Example: `  belfry export > queues.yaml`,
 		RunE: session.Run(func(s *session.Session, _ []string) error {
 			all, err := manifest.Current(s.Cmd.Context(), s.Client)

@@ -72,6 +72,10 @@ var actions = map[string]func(f form) (change, error){
 	"undo": func(f form) (change, error) {
 		return change{method: http.MethodPost, path: path("/api/v1/audit/%s/undo", f.Get("id")), done: "The change is undone.", back: "audit"}, nil
 	},
+	"set-schedule":        setSchedule,
+	"pause-schedule":      func(f form) (change, error) { return pauseSchedule(f), nil },
+	"run-schedule":        func(f form) (change, error) { return runSchedule(f), nil },
+	"delete-schedule":     deleteSchedule,
 	"seek":                seek,
 	"redrive":             redrive,
 	"redrive-chosen":      redriveChosen,

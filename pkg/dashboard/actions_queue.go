@@ -3,13 +3,12 @@ package dashboard
 import (
 	"encoding/json"
 	"errors"
-	"fmt"
 	"net/http"
 	"net/url"
-	"strings"
 
 	"github.com/belfry-mq/belfry/pkg/client/api"
 	"github.com/belfry-mq/belfry/pkg/dashboard/pages"
+	"github.com/belfry-mq/belfry/pkg/dashboard/schedules"
 	"github.com/belfry-mq/belfry/pkg/dashboard/source"
 )
 
@@ -66,21 +65,8 @@ func push(f form) (change, error) {
 	}}, nil
 }
 
-// headers returns the headers of a message from a field with one header per line: NAME: VALUE.
-func (f form) headers() (map[string]string, error) {
-	all := map[string]string{}
-	for line := range strings.Lines(f.Get("headers")) {
-		if line = strings.TrimSpace(line); line == "" {
-			continue
-		}
-		name, value, found := strings.Cut(line, ":")
-		if !found {
-			return nil, fmt.Errorf("the header %q has no colon: write one header per line, such as tenant: acme", line)
-		}
-		all[strings.TrimSpace(name)] = strings.TrimSpace(value)
-	}
-	return all, nil
-}
+// headers returns the headers of a message from a field.
+func (f form) headers() (map[string]string, error) { return schedules.Headers(f.Get("headers")) }
 
 // describePush returns the text for the answer to a push. once is true if the page gave the transaction id.
 func describePush(answer any, once bool) (text string, failed bool) {

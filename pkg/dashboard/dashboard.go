@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"math"
 	"net/http"
+	"net/url"
 	"strconv"
 	"strings"
 	"sync"
@@ -18,6 +19,7 @@ import (
 	"github.com/belfry-mq/belfry/pkg/access/identity"
 	"github.com/belfry-mq/belfry/pkg/dashboard/page"
 	"github.com/belfry-mq/belfry/pkg/dashboard/pages"
+	"github.com/belfry-mq/belfry/pkg/dashboard/schedules"
 	"github.com/belfry-mq/belfry/pkg/dashboard/source"
 	"github.com/belfry-mq/belfry/pkg/process/inflight"
 )
@@ -101,6 +103,7 @@ func New(cfg Config, deps Deps) (*Dashboard, error) {
 	d.mux.HandleFunc("GET "+prefix+"count", d.count)
 	d.mux.HandleFunc("GET "+prefix+"count-seek", d.countSeek)
 	d.mux.HandleFunc("POST "+prefix+"purge-file", d.purgeFile)
+	d.mux.HandleFunc("POST "+prefix+schedules.Form, d.previewSchedule)
 	d.mux.HandleFunc("GET "+prefix+"{page...}", d.page)
 	d.mux.HandleFunc("GET /{$}", func(w http.ResponseWriter, _ *http.Request) { redirect(w, "ui/") })
 	d.mux.HandleFunc("GET /ui", func(w http.ResponseWriter, _ *http.Request) { redirect(w, "ui/") })
@@ -178,14 +181,19 @@ func (d *Dashboard) page(w http.ResponseWriter, r *http.Request) {
 	if r.Header.Get("X-Live") == "" && r.Method == http.MethodGet {
 		view.Notice, view.Failed = takeNotice(w, r)
 	}
-	status, err := d.load(caller, view, r)
+	d.show(w, r, caller, view, r.URL.Query())
+}
+
+// show loads and renders a page.
+func (d *Dashboard) show(w http.ResponseWriter, r *http.Request, caller *source.Caller, view *page.View, query url.Values) {
+	status, err := d.load(caller, view, r, lines(query))
 	if err != nil {
 		return // the browser has disconnected
 	}
 	if status == http.StatusServiceUnavailable {
 		w.Header().Set("Retry-After", "1")
 	}
-	if shown.Payloads {
+	if view.Page.Payloads {
 		w.Header().Set("Cache-Control", "no-store, no-transform")
 	}
 	d.render(w, status, func(b *bytes.Buffer) error { return d.pages.Render(b, view) })
@@ -203,9 +211,9 @@ func (d *Dashboard) lost(w http.ResponseWriter, r *http.Request) {
 
 // load reads the content of a page, or sets the failure that the page shows. An error means that the browser has
 // disconnected.
-func (d *Dashboard) load(caller *source.Caller, view *page.View, r *http.Request) (int, error) {
+func (d *Dashboard) load(caller *source.Caller, view *page.View, r *http.Request, query url.Values) (int, error) {
 	content, err := view.Page.Load(&page.Request{
-		Ctx: r.Context(), Client: d.client, Caller: caller, Query: lines(r.URL.Query()), Can: view.Can, Base: base(r), Now: view.Now,
+		Ctx: r.Context(), Client: d.client, Caller: caller, Query: query, Can: view.Can, Base: base(r), Now: view.Now,
 	})
 	if err == nil {
 		view.Content = content

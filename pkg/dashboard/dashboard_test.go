@@ -195,7 +195,7 @@ func TestEveryPageIsStrictAndRelative(t *testing.T) {
 	t.Parallel()
 	s := start(t, dashboard.DefaultConfig(), tokens{"good": admin, "read": reader})
 	for _, path := range []string{"/ui/", "/ui/queues", "/ui/groups", "/ui/queue?q=a", "/ui/options?q=a", "/ui/group?q=a&g=b", "/ui/dead", "/ui/dispatcher", "/ui/messages", "/ui/messages?t=a", "/ui/message?partition=a&t=b", "/ui/traces", "/ui/traces?name=a",
-		"/ui/history", "/ui/system", "/ui/producers", "/ui/streams", "/ui/maintenance", "/ui/audit", "/ui/access", "/ui/nothing", "/ui/sign-in"} {
+		"/ui/history", "/ui/system", "/ui/producers", "/ui/streams", "/ui/maintenance", "/ui/audit", "/ui/access", "/ui/schedules", "/ui/schedule?name=a", "/ui/schedule-edit", "/ui/schedule-edit?name=a", "/ui/nothing", "/ui/sign-in"} {
 		for _, token := range []string{"good", "read"} {
 			w := s.send(t, http.MethodGet, path, "", with(token))
 			require.Contains(t, w.Header().Get("Content-Security-Policy"), "default-src 'none'; script-src 'self'")

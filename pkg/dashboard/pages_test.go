@@ -201,8 +201,10 @@ func TestNoQueueMatches(t *testing.T) {
 func TestTheWorstProblemIsFirst(t *testing.T) {
 	t.Parallel()
 	s := startOn(t, answers{
-		"/api/v1/problems": map[string]any{"found": 7, "examined": 500, "pagination": map[string]any{"next": "groups_9"}, "problems": []any{
+		"/api/v1/problems": map[string]any{"found": 9, "examined": 500, "pagination": map[string]any{"next": "groups_9"}, "problems": []any{
 			map[string]any{"kind": "held_snapshot", "session": "session 7", "urgent": true, "ageSeconds": 4000},
+			map[string]any{"kind": "schedule_late", "queue": "reports", "schedule": "nightly", "ageSeconds": 61},
+			map[string]any{"kind": "schedule_error", "queue": "reports", "schedule": "hourly", "error": "no such zone"},
 			map[string]any{"kind": "stuck_head", "queue": "a", "consumerGroup": "g", "partition": "p", "deliveries": 3, "messages": 1},
 			map[string]any{"kind": "lag", "queue": "a", "consumerGroup": "late", "messages": 20, "ageSeconds": 61},
 			map[string]any{"kind": "dead_letters", "queue": "dead", "consumerGroup": "g", "messages": 50_000},
@@ -214,7 +216,8 @@ func TestTheWorstProblemIsFirst(t *testing.T) {
 	page := s.send(t, http.MethodGet, "/ui/", "").Body.String()
 	at := -1
 	for _, problem := range []string{
-		"<strong><bdi>deaf", "<strong><bdi>2 rejected rows", "<strong><bdi>session 7", "<strong><bdi>a</bdi> · <bdi>g</bdi> · <bdi>p</bdi></strong><span class=\"text\"><bdi>The first message was delivered 3 times, and 1 message",
+		"<strong><bdi>deaf", "<strong><bdi>2 rejected rows", "<strong><bdi>session 7", "<strong><bdi>nightly</bdi></strong><span class=\"text\"><bdi>The schedule is due", "<strong><bdi>hourly</bdi></strong><span class=\"text\"><bdi>The schedule stores no messages: no such zone",
+		"<strong><bdi>a</bdi> · <bdi>g</bdi> · <bdi>p</bdi></strong><span class=\"text\"><bdi>The first message was delivered 3 times, and 1 message",
 		"<strong><bdi>a</bdi> · <bdi>late</bdi></strong><span class=\"text\"><bdi>20 messages</bdi>, the oldest", "<strong><bdi>dead</bdi> · <bdi>g</bdi></strong><span class=\"text\"><bdi>50\u202f000 messages failed", "<strong><bdi>paused</bdi></strong>", "<strong><bdi>paused</bdi> · <bdi>q",
 		"1 more was found. <a href=\"./?show=more\"", `<a href="./?after=groups_9">Examine the next ones`,
 	} {

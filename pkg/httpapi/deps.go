@@ -12,6 +12,7 @@ import (
 	"github.com/belfry-mq/belfry/pkg/httpapi/observe"
 	"github.com/belfry-mq/belfry/pkg/httpapi/operate"
 	"github.com/belfry-mq/belfry/pkg/httpapi/queen"
+	"github.com/belfry-mq/belfry/pkg/httpapi/schedules"
 	"github.com/belfry-mq/belfry/pkg/httpapi/wire"
 	"github.com/belfry-mq/belfry/pkg/queue"
 )
@@ -117,6 +118,10 @@ type Deps struct {
 	Spool operate.Spool
 	// Jobs are the redrives that the instances run.
 	Jobs operate.Jobs
+	// Schedules put messages into queues at instants.
+	Schedules schedules.Store
+	// MessageStates finds the last messages of schedules.
+	MessageStates schedules.Messages
 	// Rights creates and revokes tokens, and changes the grants of SQL roles.
 	Rights operate.Rights
 	// Listener returns the state of the LISTEN connection.

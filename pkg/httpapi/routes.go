@@ -14,6 +14,7 @@ import (
 	"github.com/belfry-mq/belfry/pkg/httpapi/operate"
 	"github.com/belfry-mq/belfry/pkg/httpapi/queen"
 	"github.com/belfry-mq/belfry/pkg/httpapi/repair"
+	"github.com/belfry-mq/belfry/pkg/httpapi/schedules"
 	"github.com/belfry-mq/belfry/pkg/httpapi/wire"
 )
 
@@ -26,12 +27,12 @@ type Route struct {
 }
 
 // The methods of routes.
-const get, post, patch, remove = http.MethodGet, http.MethodPost, http.MethodPatch, http.MethodDelete
+const get, post, put, patch, remove = http.MethodGet, http.MethodPost, http.MethodPut, http.MethodPatch, http.MethodDelete
 
 // Routes returns the route table with all routes of the API.
 func (s *Server) Routes() []Route {
 	observes := s.observes()
-	return slices.Concat(s.internalRoutes(), s.dataRoutes(), s.operateRoutes(), s.messageRoutes(observes), s.deadLetterRoutes(),
+	return slices.Concat(s.internalRoutes(), s.dataRoutes(), s.operateRoutes(), s.messageRoutes(observes), s.deadLetterRoutes(), s.scheduleRoutes(),
 		s.compressed(s.listRoutes()), s.compressed(s.observeRoutes(observes)), s.compressed(s.historyRoutes(observes)), s.queenRoutes(observes),
 		s.dashboardRoutes())
 }
@@ -140,6 +141,21 @@ func (s *Server) deadLetterRoutes() []Route {
 		{get, "/api/v1/dlq", Read | Granted, repair.OrCSV(serves.List)}, // its answers have payloads
 		{remove, "/api/v1/messages/:partitionId/:transactionId/dlq", Administer | Granted, s.audited(audit.PurgeDeadLetters, serves.Discard)},
 	}...)
+}
+
+// scheduleRoutes returns the routes of package schedules. Their answers have payloads, so they are not compressed.
+func (s *Server) scheduleRoutes() []Route {
+	serves, answer, change := &schedules.Handlers{Store: s.deps.Schedules, Messages: s.deps.MessageStates, Bodies: s.bodies()}, wire.JSON, s.audited
+	return []Route{
+		{get, "/api/v1/schedules", Read | Granted, s.count(serves.List)},
+		{get, "/api/v1/schedules/:name", Read | Granted, answer(serves.Get)},
+		{put, "/api/v1/schedules/:name", Write | Granted | MessagesBody, change(audit.SetSchedule, serves.Set)},
+		{remove, "/api/v1/schedules/:name", Write | Granted, change(audit.DeleteSchedule, serves.Delete)},
+		{get, "/api/v1/schedules/:name/next", Read | Granted, answer(serves.Next)},
+		{post, "/api/v1/schedules/:name/run", Write | Granted, change(audit.RunSchedule, serves.Run)},
+		{post, "/api/v1/schedules/:name/pause", Write | Granted, change(audit.PauseSchedule, serves.Pause(true))},
+		{post, "/api/v1/schedules/:name/resume", Write | Granted, change(audit.ResumeSchedule, serves.Pause(false))},
+	}
 }
 
 // observeRoutes returns the other routes that only read. A route without Granted shows figures of processes or of the whole

@@ -195,6 +195,15 @@ func (r resourcesFake) Messages(_ context.Context, filter stats.MessageFilter) (
 	return r.Resources.Messages, r.FailWith
 }
 
+// Named finds every message.
+func (r resourcesFake) Named(_ context.Context, names []stats.MessageName) (map[stats.MessageName]stats.NamedMessage, error) {
+	found := map[stats.MessageName]stats.NamedMessage{}
+	for _, name := range names {
+		found[name] = stats.NamedMessage{PartitionID: IDOne, Status: stats.StatusPending, Unfinished: name.Group != ""}
+	}
+	return found, r.FailWith
+}
+
 // doctorFake finds no problem.
 type doctorFake struct{}
 

@@ -75,6 +75,7 @@ type Fakes struct {
 	Deleted      []string
 	Queries      []stream.Query
 	Rights       RightsCalls
+	Schedules    Schedules
 	GroupCalls   []GroupCall
 }
 
@@ -112,7 +113,7 @@ func Deliver(d queue.Delivery) func(context.Context, *queue.PopRequest) (queue.D
 // Reached reports whether a fake was called.
 func (f *Fakes) Reached() bool {
 	return len(f.Rights.Tokens)+len(f.Rights.Revoked)+len(f.Rights.Grants)+len(f.Pushed)+len(f.Acked)+len(f.Popped)+len(f.Transactions)+len(f.Configured)+len(f.Deleted)+len(f.GroupCalls)+len(f.Queries)+
-		f.DeadLetters.Calls+f.Traces.Calls > 0
+		f.DeadLetters.Calls+f.Traces.Calls+f.Schedules.Calls > 0
 }
 
 func (f *Fakes) inboxState(context.Context) (api.Inbox, error) {

@@ -92,12 +92,13 @@ var hints = []string{
 	"dryRun must", "rate ", "partition", "error must", "traceNames", "eventType", "data is required", "pg_dump",
 	"query_id", "partition_id", "name ", "source_queue", "config_hash", "allow_any_json", "half of a surrogate pair", "reset ", "keys", "key_prefix", "ripe_at", "state_ops", "push_items", "ack", "release_lease", "consumer_group", "enabled (boolean)", "no such endpoint: ", "is not allowed on ",
 	"token ", "token must", "id must", "kind must", "role must", "subject must", "role is", "kind is", "subject ", "ttlSeconds ", "grants: ",
+	"payload is required", "the member ", "cron must", "every must", "at must", "starts must", "ends must", "jitter must", "zone must", "missed must", "paused must", "headers",
 }
 
 // Ask sends one request and checks the answer and the calls of the fakes.
 func (p *Probe) Ask(t *testing.T, r *http.Request) {
 	t.Helper()
-	p.DeadLetters, p.Traces = DeadLetters{}, Traces{}
+	p.DeadLetters, p.Traces, p.Schedules = DeadLetters{}, Traces{}, Schedules{Old: anySchedule()}
 	p.Pushed, p.Acked, p.Popped, p.Transactions, p.Configured, p.Deleted, p.Released, p.GroupCalls = nil, nil, nil, nil, nil, nil, nil, nil
 	p.extended, p.Queries, p.Rights = nil, nil, RightsCalls{}
 	rec := Send(p.Server, r)
@@ -139,7 +140,7 @@ func requireHint(t *testing.T, body []byte) {
 // invalid UTF-8. Such a text makes the whole statement fail, with all calls that share it.
 func (p *Probe) requireStorable(t *testing.T) {
 	t.Helper()
-	texts := slices.Concat(p.Deleted, p.DeadLetters.Texts, p.Traces.Texts)
+	texts := slices.Concat(p.Deleted, p.DeadLetters.Texts, p.Traces.Texts, p.Schedules.Texts)
 	for _, call := range p.GroupCalls {
 		RequireName(t, call.Group)
 		RequireName(t, call.Queue)

@@ -27,15 +27,15 @@ var wings = []wing{
 	{"cmd", "pkg/app config pkg/cli pkg/cli/bench pkg/client pkg/client/api pkg/httpapi pkg/insight pkg/engine pkg/access pkg/postgres pkg/process pkg/queue config/setting", "belfry"},
 	{"pkg/app", "config pkg/client/api pkg/dashboard pkg/httpapi pkg/insight pkg/dispatch pkg/engine pkg/access pkg/postgres pkg/process pkg/queue config/setting", "."},
 	{"config", "pkg/dashboard pkg/httpapi pkg/insight pkg/dispatch pkg/engine pkg/access pkg/postgres pkg/queue config/setting", "."},
-	{"pkg/dashboard", "pkg/client/api pkg/access pkg/process pkg/queue", ". > pages > changes listing > page > chart source"},
+	{"pkg/dashboard", "pkg/client/api pkg/access pkg/process pkg/queue", ". > pages > changes listing schedules > page > chart source"},
 	{"pkg/cli/bench", "pkg/client/api pkg/access pkg/postgres", ". > load"}, // the load generator connects to Postgres for a comparison
 	{"pkg/cli", "pkg/client pkg/client/api", `. > noun > verb > session >
 		answer manifest pusher top >
 		contexts demo instant outage output payload progress request`},
-	{"pkg/client", "pkg/client/api", "."},
+	{"pkg/client", "pkg/client/api", ". > schedules"},
 	{"pkg/client/api", "", "sheet > ."}, // the requests and answers, which the server uses too
 	{"pkg/httpapi", "pkg/client/api pkg/insight pkg/dispatch pkg/engine pkg/access pkg/process pkg/queue config/setting", `. >
-		data operate queen repair > deadletters > observe > lists >
+		data operate queen repair schedules > deadletters > observe > lists >
 		openapi wire`},
 	{"pkg/insight", "pkg/client/api pkg/engine pkg/access pkg/postgres pkg/process pkg/queue config/setting sql", "doctor explain live problem stats trace > history totals"},
 	{"pkg/dispatch", "pkg/process pkg/queue config/setting", ". sqlwait > readiness > notify plan"},

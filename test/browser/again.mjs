@@ -26,7 +26,7 @@ export async function sendsAgain(browser, open, patience) {
   const attempts = page.getByRole("region", { name: "Failed attempts" }).first();
   await attempts.getByText("=no total").waitFor();
   await page.locator("#resend summary").click();
-  const payload = page.locator("#resend textarea");
+  const payload = page.locator("#resend textarea[name=payload]");
   await payload.fill('{\n  "total": 2,\n}');
   await page.locator("#resend-wrong").filter({ hasText: /not JSON.*line 3/ }).waitFor();
   await payload.fill('{"total": 2}');

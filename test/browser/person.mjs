@@ -72,7 +72,7 @@ export async function triesAgain(browser, open) {
   await page.goto(`${open.url}/ui/queue?q=person.refused`);
   await page.getByText("Push a test message").click();
   const form = page.locator("form").filter({ has: page.getByRole("button", { name: "Push", exact: true }) });
-  const payload = form.locator("textarea"), press = () => form.getByRole("button", { name: "Push", exact: true }).click();
+  const payload = form.locator("textarea[name=payload]"), press = () => form.getByRole("button", { name: "Push", exact: true }).click();
   const text = '{\n  "order": 12345678901234567890\n}';
   await payload.fill(text);
   await form.getByLabel("Transaction id").fill("x".repeat(300));

@@ -13,6 +13,7 @@ import { lettersCanBeChosen } from "./letters.mjs";
 import * as person from "./person.mjs";
 import { pictures } from "./pictures.mjs";
 import * as provider from "./provider.mjs";
+import * as schedules from "./schedules.mjs";
 import * as searches from "./searches.mjs";
 import * as seek from "./seek.mjs";
 import * as sizes from "./sizes.mjs";
@@ -44,14 +45,15 @@ const patience = 30_000;
 const tests = {
   async "the first minute of a new server"() { await firstMinute(browser, new Server(process.env.BELFRY_FRESH), patience); },
 
-  async "every page without data"() { await look(browser, open.url, [...emptyPages, ...searches.emptyPages, ...system.emptyPages, ...system.adminPages], "empty"); },
+  async "every page without data"() { await look(browser, open.url, [...emptyPages, ...searches.emptyPages, ...schedules.emptyPages, ...system.emptyPages, ...system.adminPages], "empty"); },
 
   async "every page with data"() {
     await seed(open);
     open.partition = await system.seedMessages(open);
     await aside.seed(open);
     await backlog.seed(open);
-    await look(browser, open.url, [...fullPages, ...searches.fullPages, ...aside.fullPages, ...system.fullPages(open.partition), ...system.adminPages], "data");
+    await schedules.seed(open);
+    await look(browser, open.url, [...fullPages, ...searches.fullPages, ...schedules.fullPages, ...aside.fullPages, ...system.fullPages(open.partition), ...system.adminPages], "data");
   },
 
   async "one thing has one number on every page"() { await totals.oneNumber(browser, open); },
@@ -366,6 +368,8 @@ const tests = {
 
   async "dead letters can be selected, and their payload opens in the row"() { await lettersCanBeChosen(browser, open, patience); },
 
+  async "every action on schedules does what it says"() { await schedules.press(browser, open, patience); },
+
   async "every action on rejected rows does what it says"() { await aside.pressRejected(browser, open, patience); },
 
   async "every action on messages and on the system does what it says"() { await system.press(browser, open, patience); },
@@ -374,6 +378,7 @@ const tests = {
     await seed(closed);
     closed.partition = await system.seedMessages(closed);
     await aside.seed(closed);
+    await schedules.seed(closed);
     const context = await browser.newContext();
     const page = await context.newPage();
     for (const path of fullPages) {
@@ -410,6 +415,7 @@ const tests = {
     await seed(readOnly);
     readOnly.partition = await system.seedMessages(readOnly);
     await aside.seed(readOnly);
+    await schedules.seed(readOnly);
     const context = await browser.newContext();
     await pressesNothing(context, await context.newPage(), readOnly);
     await context.close();
@@ -517,14 +523,14 @@ async function signIn(token) {
 
 // pressesNothing fails if a page offers an action, or if the server accepts one.
 async function pressesNothing(context, page, { url, partition }) {
-  for (const path of [...fullPages, ...searches.fullPages, ...aside.fullPages, ...system.fullPages(partition)]) {
+  for (const path of [...fullPages, ...searches.fullPages, ...schedules.fullPages, ...aside.fullPages, ...system.fullPages(partition)]) {
     const answer = await page.goto(`${url}/ui/${path}`);
     assert.equal(answer.status(), 200, path);
     assert.equal(await page.locator('form[action="do"]').count(), 0, path);
   }
   const fields = { id: "5f0c3f0e-63f5-4d2c-8a0b-6a3c6d5a1b11", queue: "shop.orders", group: "billing", partition: "customer-03", transaction: "shop.orders", name: "shop.orders", to: "end", payload: "1", changes: "[]" };
-  for (const action of ["configure", "push", "pause-queue", "pause-partition", "pause-group", "delete-queue", "delete-group", "seek", "redrive", "purge", ...aside.actions, ...system.actions]) {
-    const answer = await context.request.post(`${url}/ui/do`, { form: { action, confirm: { "discard-rejected": "remove", "discard-rows": "delete" }[action] ?? "shop.orders", ...fields }, maxRedirects: 0 });
+  for (const action of ["configure", "push", "pause-queue", "pause-partition", "pause-group", "delete-queue", "delete-group", "seek", "redrive", "purge", ...aside.actions, ...schedules.actions, ...system.actions]) {
+    const answer = await context.request.post(`${url}/ui/do`, { form: { action, confirm: { "discard-rejected": "remove", "discard-rows": "delete" }[action] ?? "shop.orders", ...fields, ...schedules.fields[action] }, maxRedirects: 0 });
     const [, notice = ""] = /belfry_notice=([^;]*)/.exec(answer.headers()["set-cookie"]) ?? [];
     assert.match(Buffer.from(notice, "base64url").toString(), /^-Nothing was changed: .*(permission|read-only)/, action);
   }

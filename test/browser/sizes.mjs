@@ -1,6 +1,7 @@
 // The tests of the pages in windows of several sizes, with hostile names.
 import assert from "node:assert/strict";
 import { inspect, shots, watch } from "./look.mjs";
+import { hostile } from "./schedules.mjs";
 
 const long = `long-${"x".repeat(246)}-end`, turned = "turned\u202egnp.\u2066", hebrew = "\u05e9\u05dc\u05d5\u05dd", blank = " ";
 const names = [long, turned, hebrew, blank];
@@ -34,12 +35,12 @@ export const tests = (browser, server, patience) => ({
 // addresses has every page, with each hostile name. The widths of a page follow its address.
 async function addresses(server) {
   const widths = [1280, 1024, 390];
-  const all = ["", "queues", "groups", "messages?since=all", "dead", "dispatcher", "history", "system", "producers", "streams", "maintenance", "access", "audit", "traces"].map((path) => [path, widths]);
+  const all = ["", "queues", "groups", "messages?since=all", "dead", "dispatcher", "history", "system", "producers", "streams", "maintenance", "access", "audit", "traces", "schedules", "schedule-edit"].map((path) => [path, widths]);
   for (const name of names) {
     const q = (values) => new URLSearchParams(values).toString();
     const { messages: [message] } = await server.get(`/api/v1/messages?${q({ queue: name, limit: 1, status: "dead_letter" })}`);
     const more = [`queue?${q({ q: name, p: name })}`, `group?${q({ q: name, g: name, list: "name" })}`, `dead?${q({ q: name, g: name })}`, `options?${q({ q: name, preview: 1, whole: 1, leaseTime: 90 })}`,
-      `message?${q({ partition: message.partitionId, t: message.transactionId })}`, `traces?${q({ name })}`];
+      `message?${q({ partition: message.partitionId, t: message.transactionId })}`, `traces?${q({ name })}`, ...await hostile(server, name)];
     all.push(...more.map((path) => [path, name === long ? widths : [1024]]));
   }
   return all;

@@ -23,6 +23,7 @@ import (
 	"github.com/belfry-mq/belfry/pkg/engine/catalog"
 	"github.com/belfry-mq/belfry/pkg/engine/deadletter"
 	"github.com/belfry-mq/belfry/pkg/engine/inbox"
+	"github.com/belfry-mq/belfry/pkg/engine/schedule"
 	"github.com/belfry-mq/belfry/pkg/engine/store"
 	streams "github.com/belfry-mq/belfry/pkg/engine/stream"
 	"github.com/belfry-mq/belfry/pkg/httpapi"
@@ -54,7 +55,8 @@ var small = map[string]string{
 	"GET /livez": figures, "HEAD /livez": figures, "GET /readyz": figures, "HEAD /readyz": figures, "GET /health": figures, "HEAD /health": figures,
 	"GET /metrics": figures, "GET /metrics/prometheus": "metrics must be readable even when no memory is left",
 	"GET /api/v1/audit/:id/undo": "the answer has at most 22 options", "GET /api/v1/pauses": "the answer has at most 1,000 pauses", "GET /api/v1/dlq/jobs": "the answer has at most 100 jobs",
-	"GET /openapi.json": embedded, "GET /api/v1/whoami": oneRow,
+	"GET /api/v1/schedules/:name/next": "the answer has at most 1,000 instants",
+	"GET /openapi.json":                embedded, "GET /api/v1/whoami": oneRow,
 	"GET /api/v1/pop": delivers, "GET /api/v1/pop/queue/:queue": delivers, "GET /api/v1/pop/queue/:queue/partition/:partition": delivers,
 	"GET /api/v1/sse/queue/:queue": delivers, "GET /api/v1/events": stillStream, "GET /ui/live": stillStream,
 	"GET /api/v1/explain": "the answer has at most 20 partitions and 20 reasons", "GET /api/v1/status/dispatcher": figures, "GET /api/v1/status/sweeps": figures,
@@ -123,6 +125,8 @@ var fillLarge = []string{
 	  WHERE s.uid = '` + fixedID + `' AND p.uid = '` + fixedID + `'`,
 	`INSERT INTO belfry.attachment (target, queue, events, key, payload, strict)
 	 SELECT 'belfry.queue'::regclass, n || repeat('x', 200), '{insert}', '{}', 'row', false FROM generate_series(1, 1000) n`,
+	`INSERT INTO belfry.schedule (name, queue, every_seconds, payload, scheduled_by, handled_to)
+	 SELECT CASE WHEN n = 1 THEN 't' ELSE n || repeat('x', 100) END, 'big', 60, to_json(repeat('x', 65530)), current_user::regrole, now() FROM generate_series(1, 50) n`,
 	`INSERT INTO belfry.revoked_token (id, expires_at) SELECT n || repeat('x', 200), now() + interval '1 hour' FROM generate_series(1, 1000) n`,
 	`INSERT INTO belfry.history
 	 SELECT date_trunc('minute', now()) - m * interval '1 minute', 1, '` + fixedID + `', 'q' || q || repeat('"', 240), 'g', 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, '{}', 1
@@ -155,7 +159,7 @@ func onLargeTables(t *testing.T, edit func(cfg *httpapi.Config)) *httpapi.Server
 		}{Owners: catalog.NewOwners(pool)} // without grants no code asks for the queue of a partition
 		deps.Attachments, deps.Rejections, deps.History = attach.NewLister(pool), inbox.NewRejections(pool), history.NewReader(pool, nil, nil)
 		deps.Recent, deps.Partitions = history.NewReader(pool, nil, nil), groups
-		deps.Rights = rights.New(pool, token.Config{})
+		deps.Rights, deps.Schedules = rights.New(pool, token.Config{}), schedule.NewStore(pool)
 		api := http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { s.Handler().ServeHTTP(w, r) })
 		deps.Dashboard, err = dashboard.New(dashboard.DefaultConfig(), dashboard.Deps{API: api, Changes: &source.Changes{}, Log: log})
 		require.NoError(t, err)
@@ -256,11 +260,12 @@ func TestLargeRowsArePagedByBytes(t *testing.T) {
 	for path, list := range map[string]string{
 		"/api/v1/dlq":                       "messages",
 		"/api/v1/dlq/summary":               "messages",
+		"/api/v1/schedules":                 "schedules",
 		"/api/v1/traces/by-name/t":          "traces",
 		"/api/v1/traces/" + fixedID + "/t1": "traces",
 	} {
 		for _, byOffset := range []bool{false, true} {
-			if byOffset && strings.HasSuffix(path, "summary") || strings.HasSuffix(path, "t1") {
+			if byOffset && strings.HasSuffix(path, "summary") || list == "schedules" || strings.HasSuffix(path, "t1") {
 				continue // these lists have no offset
 			}
 			seen, query := map[string]bool{}, url.Values{"limit": {"1000"}}
@@ -269,11 +274,11 @@ func TestLargeRowsArePagedByBytes(t *testing.T) {
 				require.Less(t, got.Body.Len(), most+row, path)
 				var answer map[string]json.RawMessage
 				require.NoError(t, json.Unmarshal(got.Body.Bytes(), &answer))
-				var found []struct{ ID, TransactionID string }
+				var found []struct{ ID, Name string }
 				require.NoError(t, json.Unmarshal(answer[list], &found))
 				for _, one := range found {
-					require.False(t, seen[one.ID], "%s lists %s twice", path, one.ID)
-					seen[one.ID] = true
+					require.False(t, seen[one.ID+one.Name], "%s lists %s twice", path, one.ID+one.Name)
+					seen[one.ID+one.Name] = true
 				}
 				var pagination struct {
 					Limit int

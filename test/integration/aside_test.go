@@ -159,6 +159,7 @@ func TestARedriveWithProgressStopsWithItsConnection(t *testing.T) {
 
 // asideProbes adds the probes of the routes about dead letters, attachments and rejected rows.
 func asideProbes(o place, probes map[string][]call) map[string][]call {
+	schedule := "/api/v1/schedules/" + o.queue
 	letter := "/api/v1/messages/" + o.partition + "/" + o.message + "/dlq"
 	maps.Copy(probes, map[string][]call{
 		"DELETE /api/v1/messages/{partitionId}/{transactionId}/dlq": {remove(letter), remove(letter + "?consumerGroup=" + o.group)},
@@ -169,31 +170,40 @@ func asideProbes(o place, probes map[string][]call) map[string][]call {
 		"POST /api/v1/dlq/purge": {post("/api/v1/dlq/purge?queue="+o.queue, "")},
 		"POST /api/v1/dlq/redrive": {post("/api/v1/dlq/redrive", fmt.Sprintf(`{"queue":%q,"consumerGroup":%q,"all":true}`, o.queue, o.group)),
 			post("/api/v1/dlq/redrive", fmt.Sprintf(`{"queue":"a.one","consumerGroup":"g","all":true,"toQueue":%q}`, o.queue))},
-		"GET /api/v1/dlq/summary":           {get("/api/v1/dlq/summary"), get("/api/v1/dlq/summary?queue=" + o.queue), get("/api/v1/dlq/summary?consumerGroup=" + o.group)},
-		"POST /api/v1/dlq/redrive/stream":   {post("/api/v1/dlq/redrive/stream", fmt.Sprintf(`{"queue":%q,"consumerGroup":%q,"partition":"nowhere"}`, o.queue, o.group))},
-		"GET /api/v1/dlq/jobs":              {get("/api/v1/dlq/jobs")},
-		"POST /api/v1/dlq/jobs":             {post("/api/v1/dlq/jobs", fmt.Sprintf(`{"queue":%q,"consumerGroup":%q,"partition":"nowhere"}`, o.queue, o.group))},
-		"POST /api/v1/dlq/jobs/{id}/stop":   {post("/api/v1/dlq/jobs/"+nobody+"/stop", "")},
-		"GET /api/v1/audit/{id}/undo":       {get("/api/v1/audit/" + nobody + "/undo")},
-		"POST /api/v1/audit/{id}/undo":      {post("/api/v1/audit/"+nobody+"/undo", "")},
-		"GET /api/v1/pauses":                {get("/api/v1/pauses"), get("/api/v1/pauses?queue=" + o.queue)},
-		"GET /api/v1/attachments":           {get("/api/v1/attachments")},
-		"GET /api/v1/inbox/rejected":        {get("/api/v1/inbox/rejected"), get("/api/v1/inbox/rejected?queue=" + o.queue)},
-		"DELETE /api/v1/inbox/rejected":     {remove("/api/v1/inbox/rejected?queue=" + o.queue)},
-		"GET /api/v1/rights":                {get("/api/v1/rights")},
-		"POST /api/v1/tokens":               {post("/api/v1/tokens", fmt.Sprintf(`{"subject":"s","role":"admin","ttlSeconds":60,"grants":{"queues":[%q]}}`, o.queue))},
-		"POST /api/v1/tokens/revoke":        {post("/api/v1/tokens/revoke", `{"id":"nothing"}`)},
-		"POST /api/v1/sql-grants":           {post("/api/v1/sql-grants", fmt.Sprintf(`{"kind":"push","role":"postgres","queue":%q}`, o.queue))},
-		"POST /api/v1/sql-grants/revoke":    {post("/api/v1/sql-grants/revoke", fmt.Sprintf(`{"kind":"push","role":"postgres","queue":%q}`, o.queue))},
-		"POST /api/v1/inbox/rejected/retry": {post("/api/v1/inbox/rejected/retry", fmt.Sprintf(`{"queue":%q}`, o.queue))},
+		"GET /api/v1/dlq/summary":              {get("/api/v1/dlq/summary"), get("/api/v1/dlq/summary?queue=" + o.queue), get("/api/v1/dlq/summary?consumerGroup=" + o.group)},
+		"POST /api/v1/dlq/redrive/stream":      {post("/api/v1/dlq/redrive/stream", fmt.Sprintf(`{"queue":%q,"consumerGroup":%q,"partition":"nowhere"}`, o.queue, o.group))},
+		"GET /api/v1/dlq/jobs":                 {get("/api/v1/dlq/jobs")},
+		"POST /api/v1/dlq/jobs":                {post("/api/v1/dlq/jobs", fmt.Sprintf(`{"queue":%q,"consumerGroup":%q,"partition":"nowhere"}`, o.queue, o.group))},
+		"POST /api/v1/dlq/jobs/{id}/stop":      {post("/api/v1/dlq/jobs/"+nobody+"/stop", "")},
+		"GET /api/v1/audit/{id}/undo":          {get("/api/v1/audit/" + nobody + "/undo")},
+		"POST /api/v1/audit/{id}/undo":         {post("/api/v1/audit/"+nobody+"/undo", "")},
+		"GET /api/v1/pauses":                   {get("/api/v1/pauses"), get("/api/v1/pauses?queue=" + o.queue)},
+		"GET /api/v1/attachments":              {get("/api/v1/attachments")},
+		"GET /api/v1/inbox/rejected":           {get("/api/v1/inbox/rejected"), get("/api/v1/inbox/rejected?queue=" + o.queue)},
+		"DELETE /api/v1/inbox/rejected":        {remove("/api/v1/inbox/rejected?queue=" + o.queue)},
+		"GET /api/v1/rights":                   {get("/api/v1/rights")},
+		"POST /api/v1/tokens":                  {post("/api/v1/tokens", fmt.Sprintf(`{"subject":"s","role":"admin","ttlSeconds":60,"grants":{"queues":[%q]}}`, o.queue))},
+		"POST /api/v1/tokens/revoke":           {post("/api/v1/tokens/revoke", `{"id":"nothing"}`)},
+		"POST /api/v1/sql-grants":              {post("/api/v1/sql-grants", fmt.Sprintf(`{"kind":"push","role":"postgres","queue":%q}`, o.queue))},
+		"POST /api/v1/sql-grants/revoke":       {post("/api/v1/sql-grants/revoke", fmt.Sprintf(`{"kind":"push","role":"postgres","queue":%q}`, o.queue))},
+		"GET /api/v1/schedules":                {get("/api/v1/schedules"), get("/api/v1/schedules?queue=" + o.queue), get("/api/v1/schedules?name=" + o.queue)},
+		"GET /api/v1/schedules/{name}":         {get(schedule)},
+		"GET /api/v1/schedules/{name}/next":    {get(schedule + "/next")},
+		"PUT /api/v1/schedules/{name}":         {put(schedule, fmt.Sprintf(`{"queue":%q,"every":"24h","payload":1}`, o.queue)), put(schedule+"?dryRun=true", fmt.Sprintf(`{"queue":%q,"every":"24h","payload":1}`, o.queue))},
+		"DELETE /api/v1/schedules/{name}":      {remove(schedule)},
+		"POST /api/v1/schedules/{name}/run":    {post(schedule+"/run", "")},
+		"POST /api/v1/schedules/{name}/pause":  {post(schedule+"/pause", "")},
+		"POST /api/v1/schedules/{name}/resume": {post(schedule+"/resume", "")},
+		"POST /api/v1/inbox/rejected/retry":    {post("/api/v1/inbox/rejected/retry", fmt.Sprintf(`{"queue":%q}`, o.queue))},
 	})
 	return probes
 }
 
-// fillAside adds a rejected row and an attached table to the queue of a place.
+// fillAside adds a rejected row, an attached table and a schedule to the queue of a place.
 func (s tenancy) fillAside(o *place) {
 	s.t.Helper()
 	s.plantRejected(o.queue, "", "queue_full")
+	s.do(put("/api/v1/schedules/"+o.queue, fmt.Sprintf(`{"queue":%q,"every":"24h","payload":1}`, o.queue)))
 	table, conn := strings.ReplaceAll(o.queue, ".", "_"), producer(s.t, s.dsn)
 	execute(s.t, conn, fmt.Sprintf(`CREATE TABLE public.%s (id int)`, table))
 	execute(s.t, conn, fmt.Sprintf(`SELECT belfry.attach('public.%s', '%s')`, table, o.queue))

@@ -140,7 +140,7 @@ func TestCommands(t *testing.T) {
 	t.Setenv("BELFRY_CONTEXTS", filepath.Join(home, "contexts.yaml"))
 	s := start(t)
 	x := &terminal{t: t, server: s.base, ran: map[string]bool{}}
-	for _, step := range []func(x *terminal){queueCommands, messageCommands, groupCommands, deadLetterCommands, operatorCommands, repairCommands, fileCommands, contextCommands} {
+	for _, step := range []func(x *terminal){queueCommands, messageCommands, groupCommands, deadLetterCommands, operatorCommands, repairCommands, scheduleCommands, fileCommands, contextCommands} {
 		step(x)
 	}
 	var missing []string
@@ -241,6 +241,10 @@ func messageCommands(x *terminal) {
 	x.table("QUEUE PARTITION TRANSACTION-ID STATUS AGE PARTITION-ID\nlines x 3 completed AGE ID\nlines x 1 completed AGE ID", "messages", "list", "--queue", "lines", "--partition", "x")
 	x.table("QUEUE PARTITION TRANSACTION-ID STATUS AGE PAYLOAD\nlines x 3 completed AGE {\"c\":\"x\",\"n\":3}", "messages", "get", partition, "3")
 	x.table("TRANSACTION-ID DELETED MESSAGE\n3 yes Message deleted successfully", "messages", "delete", partition, "3", "--yes")
+	x.run("", "push", "later", "1", "--transaction-id", "r", "--delay", "1h")
+	later := fmt.Sprint(member(x.json("messages", "list", "--queue", "later"), "messages", 0, "partitionId"))
+	x.table("TRANSACTION-ID VISIBLE-AT BEFORE\nr AT AT", "messages", "move", later, "r", "--to", "2h")
+	x.run("", "queue", "delete", "later", "--yes")
 	code, out, problems = x.run("", "tail", "lines", "--group", "t", "--start", "all", "--batch", "9", "--partitions", "9")
 	require.Zero(x.t, code, problems)
 	require.Contains(x.t, out, `{"c":"y","n":2}`)
@@ -277,7 +281,8 @@ func TestCommandsOfAReadOnlyToken(t *testing.T) {
 		{"dlq", "redrive", "q", "--all", "--yes"}, {"dlq", "purge", "q", "--all", "--yes"}, {"queue", "purge", "q", "--yes"}, {"messages", "delete", some, "t", "--yes"},
 		{"messages", "dlq", some, "t", "--yes"}, {"messages", "retry", some, "t"}, {"streams", "delete", some, "--yes"},
 		{"maintenance", "push-on", "--yes"}, {"maintenance", "push-off"}, {"maintenance", "pop-on", "--yes"}, {"maintenance", "pop-off"},
-		{"dlq", "resend", some, "t", "--yes"}, {"dlq", "start-job", "q", "--all", "--yes"}, {"dlq", "stop-job", some}, {"messages", "resend", some, "t"},
+		{"dlq", "resend", some, "t", "--yes"}, {"dlq", "start-job", "q", "--all", "--yes"}, {"dlq", "stop-job", some}, {"messages", "resend", some, "t"}, {"messages", "move", some, "t", "--to", "1h"},
+		{"schedule", "set", "s", "--queue", "q", "--every", "1h"}, {"schedule", "run", "s"}, {"schedule", "pause", "s"}, {"schedule", "resume", "s"}, {"schedule", "delete", "s", "--yes"},
 		{"messages", "discard", some, "t", "--yes"}, {"audit", "undo", some, "--yes"},
 		{"maintenance", "retry"}, {"maintenance", "discard", "--yes"}, {"demo"}, {"apply", "-f", write(t, "queues: [{name: r}]")},
 	} {

@@ -78,7 +78,7 @@ func withoutTimers(cfg *config.Config) {
 
 // dashboardPages are one page of each kind.
 func dashboardPages() []string {
-	return []string{"", "queues", "queue?q=q", "group?q=q&g=g", "messages", "dead", "dispatcher", "history", "system", "producers"}
+	return []string{"", "queues", "queue?q=q", "group?q=q&g=g", "messages", "dead", "dispatcher", "history", "system", "producers", "schedules", "schedule?name=s"}
 }
 
 // While nothing happens, open dashboards must run no statement. The test waits longer than the server caches an answer.
@@ -90,6 +90,7 @@ func TestOpenDashboardsCostAnIdleDatabaseNothing(t *testing.T) {
 	c := s.client(t)
 	c.pushIDs("q", "p", "a", "b")
 	require.Equal(t, []string{"a"}, c.popIDs("q", "consumerGroup=g&subscriptionMode=all"))
+	execute(t, producer(t, dsn), `SELECT belfry.schedule('s', 'q', '{}', at => '2090-01-01')`)
 	first := s.openTab(t, "") // the server counts the delivery late, so this page may be read again
 	l.untilQuiet()
 	first.close()
@@ -109,6 +110,28 @@ func TestOpenDashboardsCostAnIdleDatabaseNothing(t *testing.T) {
 	for i, tab := range tabs {
 		require.Equal(t, reads[i], tab.reads.Load(), "the page %q must not be read again", dashboardPages()[i])
 	}
+}
+
+// A schedule that SQL makes appears on an open page with its next instant. When SQL deletes it, it disappears.
+func TestASchedulesChangeArrivesAtAnOpenPage(t *testing.T) {
+	t.Parallel()
+	l, dsn := newLedger(t)
+	s := startOn(t, dsn, withoutTimers)
+	s.untilProven(t, 0)
+	open, sql := s.openTab(t, "schedules"), producer(t, dsn)
+	shows := func(what, part string) {
+		t.Helper()
+		until(t, what, func() bool {
+			shown := open.shown.Load()
+			return shown != nil && strings.Contains(*shown, part)
+		})
+	}
+	l.untilQuiet() // what comes later is caused by the schedule
+	execute(t, sql, `SELECT belfry.schedule('yearly', 'q', '{}', at => '2090-01-02 03:04:05Z')`)
+	shows("the page shows the next instant", "2090-01-02 03:04:05</time>")
+	l.untilQuiet()
+	execute(t, sql, `SELECT belfry.unschedule('yearly')`)
+	shows("the page shows that the schedule is deleted", "There is no schedule yet")
 }
 
 // While messages are pushed and popped all the time, ten dashboards must run about as many statements as one dashboard.

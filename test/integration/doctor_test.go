@@ -233,6 +233,22 @@ func TestDoctorFindsPlantedFaults(t *testing.T) {
 		r.untilProblem("rejected_rows", r.examined)
 		exec(`DELETE FROM belfry.inbox_rejected`)
 	})
+	plant("schedules without messages", func(t *testing.T) {
+		exec(`SELECT belfry.schedule('daily', 'reports', '{}', cron => '@daily')`)
+		exec(`SELECT belfry.schedule('hourly', 'orders', '{}', cron => '@hourly')`)
+		until(t, "the server has computed the instants", func() (computed bool) {
+			r.scan(t, `SELECT bool_and(next_at IS NOT NULL) FROM belfry.schedules`, nil, &computed)
+			return computed
+		})
+		r.requireProblems(r.examined())
+		exec(`UPDATE belfry.queue SET paused = true WHERE name = 'orders'`)
+		r.untilProblem("schedule_queues", r.examined)
+		exec(`UPDATE belfry.queue SET paused = false WHERE name = 'orders'`)
+		exec(`SELECT belfry.schedule('hourly', 'orders', '{}', cron => '99 * * * *')`)
+		r.untilProblem("schedule_errors", r.examined)
+		exec(`SELECT belfry.unschedule('hourly'), belfry.unschedule('daily')`)
+		r.requireProblems(r.examined())
+	})
 	plant("settings that lose data", func(t *testing.T) {
 		exec(`ALTER SYSTEM SET fsync = off`)
 		exec(`SELECT pg_reload_conf()`)

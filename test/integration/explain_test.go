@@ -14,6 +14,8 @@ type explanation struct {
 	NextTransactionID        string
 	Lag, Ahead, Waiting      int
 	Partition, ConsumerGroup string
+	Schedule                 string
+	Headers                  map[string]string
 	ConsumedAt               *time.Time
 	Attempts                 *struct {
 		Deliveries, Failures             int
@@ -104,4 +106,25 @@ func TestExplainShowsTheAttemptsOfAMessage(t *testing.T) {
 	c.ackBatch("g", got.ack("completed")...).ok(http.StatusOK)
 	require.Nil(t, why("a").Attempts)
 	require.Equal(t, "acknowledged", why("a").Code)
+}
+
+// The explanation of an empty partition must name the schedule that stores its next message. The explanation of a message must
+// have its headers.
+func TestExplainNamesTheNextScheduleAndTheHeaders(t *testing.T) {
+	t.Parallel()
+	s := start(t, proven)
+	c := s.client(t)
+	execute(t, producer(t, s.dsn), `SELECT belfry.schedule('once', 'q', '{}', at => '2100-01-02T03:04:05Z', headers => '{"Tenant": "acme"}')`)
+	var found explanation
+	until(t, "the server has computed the next instant", func() bool {
+		found = c.why("&consumerGroup=g")
+		return found.Schedule != ""
+	})
+	require.Equal(t, []string{"no_queue", "once"}, []string{found.Code, found.Schedule})
+	require.Contains(t, found.Sentence, `The next message of the schedule "once" comes at 2100-01-02T03:04:05.000Z.`)
+	require.Equal(t, "2100-01-02T03:04:05Z", found.NextChangeAt.Format(time.RFC3339))
+
+	c.send1(post("/api/v1/push", `{"items":[{"queue":"q","transactionId":"m","headers":{"Tenant":"acme"},"payload":1}]}`))
+	require.Equal(t, map[string]string{"tenant": "acme"}, c.why("&consumerGroup=g&transactionId=m").Headers)
+	require.Nil(t, c.why("&consumerGroup=g").Headers)
 }

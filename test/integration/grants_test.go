@@ -207,7 +207,8 @@ func TestATenantLearnsNothingOfOtherQueues(t *testing.T) {
 	contents := func() (text string) {
 		c.scan(t, `SELECT concat_ws(E'\n', (SELECT json_agg(q ORDER BY q.id) FROM belfry.queue q WHERE q.name LIKE 'b.%'), (SELECT json_agg(m ORDER BY m.id) FROM belfry.message m),
 			(SELECT json_agg(c ORDER BY c.partition_id, c.group_id) FROM belfry.cursor c), (SELECT json_agg(g ORDER BY g.id) FROM belfry.consumer_group g), (SELECT json_agg(d ORDER BY d.id) FROM belfry.dead_letter d),
-			(SELECT count(*) FROM belfry.trace), (SELECT json_agg(r.id ORDER BY r.id) FROM belfry.inbox_rejected r WHERE r.queue LIKE 'b.%'), (SELECT json_agg(s) FROM belfry.stream_state s), (SELECT json_agg(s) FROM belfry.stream s))`, nil, &text)
+			(SELECT count(*) FROM belfry.trace), (SELECT json_agg(r.id ORDER BY r.id) FROM belfry.inbox_rejected r WHERE r.queue LIKE 'b.%'), (SELECT json_agg(s) FROM belfry.stream_state s), (SELECT json_agg(s) FROM belfry.stream s),
+			(SELECT json_agg(concat_ws(' ', s.name, s.queue, s.paused, s.changed_at, s.last_transaction_id)) FROM belfry.schedule s))`, nil, &text)
 		return text
 	}
 	before := contents()
@@ -259,7 +260,7 @@ func TestATenantLearnsNothingOfOtherQueues(t *testing.T) {
 		"GET /api/v1/analytics/queue-parked-replicas": true, "GET /api/v1/analytics/postgres-stats": true, "POST /api/v1/stats/refresh": true, "GET /api/v1/status/buffers": true, "GET /api/v1/doctor": true, "GET /api/v1/tags": true}
 	for _, route := range []string{
 		"GET /api/v1/resources/queues", "GET /api/v1/resources/namespaces", "GET /api/v1/resources/tasks", "GET /api/v1/consumer-groups", "GET /api/v1/consumer-groups/{group}",
-		"GET /api/v1/consumer-groups/lagging", "GET /api/v1/messages", "GET /api/v1/status/queues", "GET /api/v1/dlq", "GET /api/v1/dlq/summary", "GET /api/v1/inbox/rejected", "GET /api/v1/attachments", "GET /api/v1/traces/names", "GET /api/v1/traces/by-name/{name}",
+		"GET /api/v1/consumer-groups/lagging", "GET /api/v1/messages", "GET /api/v1/status/queues", "GET /api/v1/dlq", "GET /api/v1/dlq/summary", "GET /api/v1/inbox/rejected", "GET /api/v1/attachments", "GET /api/v1/schedules", "GET /api/v1/schedules/{name}", "GET /api/v1/traces/names", "GET /api/v1/traces/by-name/{name}",
 		"GET /api/v1/streams", "GET /api/v1/status", "GET /api/v1/analytics/worker-metrics", "GET /api/v1/analytics/queue-lag", "GET /api/v1/analytics/queue-ops", "POST /streams/v1/state/get", "GET /api/v1/messages/{partitionId}/{transactionId}", "GET /api/v1/traces/{partitionId}/{transactionId}", "GET /api/v1/audit", "GET /api/v1/queues", "GET /api/v1/groups", "GET /api/v1/totals/namespaces", "GET /api/v1/totals/tasks", "GET /api/v1/problems",
 	} {
 		require.Regexp(t, `"(a.one|nsa|ga|namea|state of a.one)"`, string(as(tenant, probesOf(own)[route][0]).Raw), route)

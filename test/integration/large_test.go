@@ -31,7 +31,7 @@ type largePage struct {
 }
 
 // largePages has each page at least once. The large database has about 10,300 queues, 110,000 partitions, 210,000 cursors,
-// 1,000,000 messages and 50,000 dead letters. It has about 100,000 blocks.
+// 1,000,000 messages, 50,000 dead letters and 100,000 schedules. It has about 100,000 blocks.
 var largePages = []largePage{
 	{"", 25000},
 	{"?show=more", 40000},
@@ -52,6 +52,12 @@ var largePages = []largePage{
 	{"queue?q=large&order=name&from=p5", 15000},
 	{"queue?q=large&p=p77777&groups=audit", 9000},
 	{"options?q=large", 100},
+	{"schedules", 3000},
+	{"schedules?q=large", 3000},
+	// Reason for the limit of this page: a search examines the names of all schedules.
+	{"schedules?name=99999", 20000},
+	{"schedule?name=s99999", 500},
+	{"schedule-edit?name=s99999", 100},
 	{"group?q=large&g=billing", 15000},
 	{"group?q=large&g=audit", 1000},
 	{"group?q=large&g=billing&p=p77777&seek=beginning", 36000},
@@ -107,6 +113,7 @@ const (
 //   - 10,000 queues have one partition with 10 messages, and a group "g" that has unread messages in half
 //     of the queues.
 //   - 300 queues are empty.
+//   - 100,000 schedules have a last message in the queue "large", which their group "billing" has not finished.
 var largeDatabase = []string{
 	`ALTER TABLE belfry.message DROP CONSTRAINT message_pkey, DROP CONSTRAINT message_partition_id_transaction_id_key`,
 	`INSERT INTO belfry.queue (name, namespace, task) SELECT 'small.' || lpad(i::text, 5, '0'), 'n' || i % 250, 't' || i % 7 FROM generate_series(1, 10000) i`,
@@ -138,6 +145,9 @@ var largeDatabase = []string{
 	`INSERT INTO belfry.audit_places SELECT u.audit_id, min(c.partition_id), array_agg(c.partition_id ORDER BY c.partition_id), array_agg(0), array_agg(3)
 		FROM belfry.audit_undo u JOIN (SELECT *, row_number() OVER (PARTITION BY group_id ORDER BY partition_id) AS nth FROM belfry.cursor) c USING (group_id)
 		GROUP BY u.audit_id, c.nth / 1000`,
+	`INSERT INTO belfry.schedule (name, queue, partition, at, overlap_group, payload, handled_to, next_at, due_at, last_at, last_transaction_id, scheduled_by)
+		SELECT 's' || lpad(i::text, 5, '0'), 'large', 'p' || lpad(i::text, 5, '0'), '2090-01-01', 'billing', '{}', now(), '2090-01-01', '2090-01-01', now(), 'm9', current_user::regrole
+		  FROM generate_series(0, 99999) i`,
 	`INSERT INTO belfry.trace_name (name, created_at, trace_id) SELECT unnest(t.names), t.created_at, t.id FROM belfry.trace t`,
 	`ANALYZE`,
 }

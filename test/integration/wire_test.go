@@ -137,6 +137,8 @@ type deleted struct {
 
 func get(target string) call { return call{Method: http.MethodGet, Target: target} }
 
+func put(target, body string) call { return call{Method: http.MethodPut, Target: target, Body: body} }
+
 func post(target, body string) call { return call{Method: http.MethodPost, Target: target, Body: body} }
 
 func remove(target string) call { return call{Method: http.MethodDelete, Target: target} }

@@ -2,6 +2,8 @@ package answer
 
 import (
 	"fmt"
+	"maps"
+	"slices"
 	"strings"
 	"time"
 
@@ -22,6 +24,9 @@ func Explanation(e *api.Explanation, now time.Time) string {
 	add(1, "group %s: %d messages to deliver, %d requests wait for this partition", e.ConsumerGroup, e.Lag, e.Waiting)
 	if e.TransactionID != nil {
 		add(2, "message %s: %d before it", *e.TransactionID, e.Ahead)
+		for _, name := range slices.Sorted(maps.Keys(e.Headers)) {
+			add(3, "header %s: %s", name, e.Headers[name])
+		}
 	}
 	if e.NextTransactionID != nil {
 		add(2, "next: %s, delivered %d times, failed %d times", *e.NextTransactionID, e.Deliveries, e.Failures)

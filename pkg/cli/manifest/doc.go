@@ -1,5 +1,5 @@
-// Package manifest compares the queues and consumer groups of a YAML file with the queues and groups of a server. It
-// returns the requests that change the server as the file says.
+// Package manifest compares queues, consumer groups and schedules of a YAML file with the server. It returns the requests that change
+// the server as the file says.
 //
-// The package imports only pkg/client and pkg/cli/output.
+// The package imports only pkg/client, its packages, and pkg/cli/output.
 package manifest

@@ -18,10 +18,12 @@ import (
 	"github.com/belfry-mq/belfry/pkg/client"
 )
 
-// Manifest lists queues and consumer groups with their configuration.
+// Manifest lists queues, consumer groups and schedules with their configuration.
 type Manifest struct {
 	Queues []namedQueue `yaml:"queues" json:"queues"`
 	Groups []namedGroup `yaml:"groups,omitempty" json:"groups,omitempty"`
+	// Schedules is nil if the file has no list of schedules.
+	Schedules []namedSchedule `yaml:"schedules,omitempty" json:"schedules,omitempty"`
 }
 
 // namedQueue is a queue of a manifest. A nil field means that the queue keeps its value. A new queue takes a nil
@@ -43,7 +45,8 @@ type namedGroup struct {
 
 // Step is one change that a manifest needs. Text describes the change, and Request makes it.
 type Step struct {
-	Queue   string
+	// Object is the name of the queue or schedule.
+	Object  string
 	Text    string
 	Request client.Request
 	// Options are the options in the manifest.
@@ -79,6 +82,9 @@ func Read(text []byte) (all Manifest, err error) {
 			return Manifest{}, fmt.Errorf("reading the file: %w", err)
 		}
 		all.Queues, all.Groups = append(all.Queues, one.Queues...), append(all.Groups, one.Groups...)
+		if one.Schedules != nil {
+			all.Schedules = append(slices.Grow(all.Schedules, 1), one.Schedules...)
+		}
 	}
 	seen := map[string]bool{}
 	for _, q := range all.Queues {
@@ -92,6 +98,17 @@ func Read(text []byte) (all Manifest, err error) {
 			}
 		}
 	}
+	named := map[string]bool{}
+	for i := range all.Schedules {
+		s := &all.Schedules[i]
+		if err := s.check(); err != nil {
+			return Manifest{}, err
+		}
+		if named[s.Name] {
+			return Manifest{}, fmt.Errorf("the file has the schedule %q twice", s.Name)
+		}
+		named[s.Name] = true
+	}
 	for _, g := range all.Groups {
 		if g.Name == "" || g.Queue == "" {
 			return Manifest{}, errors.New("the file has a group without name or queue")
@@ -100,7 +117,7 @@ func Read(text []byte) (all Manifest, err error) {
 	return all, nil
 }
 
-// Steps reads the configuration of the server and returns the changes of queues and groups, without deletions.
+// Steps reads the configuration of the server and returns the changes of queues, groups and schedules, without deletions.
 func Steps(ctx context.Context, c *client.Client, wanted Manifest) (steps []Step, err error) {
 	for _, q := range wanted.Queues {
 		now, found, err := SettingsOf(ctx, c, q.Name)
@@ -109,14 +126,33 @@ func Steps(ctx context.Context, c *client.Client, wanted Manifest) (steps []Step
 		}
 		steps = append(steps, q.steps(now, found)...)
 	}
-	if len(wanted.Groups) == 0 {
-		return steps, nil
+	ofGroups, err := groupSteps(ctx, c, wanted.Groups)
+	if err != nil {
+		return nil, err
+	}
+	steps = append(steps, ofGroups...)
+	for i := range wanted.Schedules {
+		step, err := wanted.Schedules[i].step(ctx, c)
+		if err != nil {
+			return nil, err
+		}
+		if step != nil {
+			steps = append(steps, *step)
+		}
+	}
+	return steps, nil
+}
+
+// groupSteps returns the changes of groups.
+func groupSteps(ctx context.Context, c *client.Client, wanted []namedGroup) (steps []Step, err error) {
+	if len(wanted) == 0 {
+		return nil, nil
 	}
 	groups, err := groupsOf(ctx, c)
 	if err != nil {
 		return nil, err
 	}
-	for _, g := range wanted.Groups {
+	for _, g := range wanted {
 		found := false
 		for _, now := range groups {
 			if now.Name != g.Name || now.Queue != g.Queue {
@@ -182,7 +218,7 @@ func Deletions(ctx context.Context, c *client.Client, wanted Manifest) (steps []
 	all, err := queueNames(ctx, c)
 	for _, name := range all {
 		if !named[name] {
-			steps = append(steps, Step{Queue: name, Text: "delete queue " + name, Request: client.Request{Method: http.MethodDelete, Path: "/api/v1/resources/queues/" + url.PathEscape(name)}})
+			steps = append(steps, Step{Object: name, Text: "delete queue " + name, Request: client.Request{Method: http.MethodDelete, Path: "/api/v1/resources/queues/" + url.PathEscape(name)}})
 		}
 	}
 	return steps, err
@@ -212,7 +248,7 @@ func queueNames(ctx context.Context, c *client.Client) ([]string, error) {
 	}
 }
 
-// Current returns the queues and groups of the server.
+// Current returns the queues, groups and schedules of the server.
 func Current(ctx context.Context, c *client.Client) (all Manifest, err error) {
 	names, err := queueNames(ctx, c)
 	if err != nil {
@@ -230,6 +266,9 @@ func Current(ctx context.Context, c *client.Client) (all Manifest, err error) {
 	groups, err := groupsOf(ctx, c)
 	for _, g := range groups {
 		all.Groups = append(all.Groups, namedGroup{g.Name, g.Queue, &g.Paused})
+	}
+	if err == nil {
+		all.Schedules, err = currentSchedules(ctx, c)
 	}
 	return all, err
 }

@@ -20,6 +20,7 @@ func Commands() []*cobra.Command {
 		noun("group", "Show, move and change consumer groups", groupVerbs),
 		noun("dlq", "Show, redrive and delete dead letters", deadLetterVerbs, newDeadLetterExport()),
 		noun("messages", "Show and change stored messages", messageVerbs),
+		noun("schedule", "Create, show and change schedules", scheduleVerbs),
 		noun("namespace", "Show namespaces", namespaceVerbs),
 		noun("task", "Show tasks", taskVerbs),
 		noun("trace", "Show traces", traceVerbs),

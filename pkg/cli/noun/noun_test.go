@@ -15,7 +15,7 @@ func TestTablesOfAllVerbsCanBePrinted(t *testing.T) {
 	t.Parallel()
 	printer, err := output.New(io.Discard, "wide", false, false)
 	require.NoError(t, err)
-	for _, v := range slices.Concat(queueVerbs, partitionVerbs, groupVerbs, deadLetterVerbs, messageVerbs, namespaceVerbs, taskVerbs,
+	for _, v := range slices.Concat(queueVerbs, partitionVerbs, groupVerbs, deadLetterVerbs, messageVerbs, scheduleVerbs, namespaceVerbs, taskVerbs,
 		traceVerbs, streamVerbs, maintenanceVerbs, serverVerbs) {
 		require.NotEmpty(t, v.Columns, v.Use)
 		require.NotPanics(t, func() {

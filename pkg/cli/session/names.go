@@ -34,3 +34,16 @@ func Groups(ctx context.Context, c *client.Client) []string {
 	}
 	return names
 }
+
+// Schedules returns the names of schedules, or nil after a failure.
+func Schedules(ctx context.Context, c *client.Client) []string {
+	var answer api.SchedulePage
+	if c.Do(ctx, client.Request{Method: http.MethodGet, Path: "/api/v1/schedules", Query: url.Values{"limit": {"1000"}}}, &answer) != nil {
+		return nil
+	}
+	names := make([]string, 0, len(answer.Schedules))
+	for i := range answer.Schedules {
+		names = append(names, answer.Schedules[i].Name)
+	}
+	return names
+}

@@ -13,12 +13,16 @@ type Explanation struct {
 	ConsumerGroup     Name       `json:"consumerGroup"`
 	TransactionID     *string    `json:"transactionId"`
 	NextTransactionID *string    `json:"nextTransactionId"` // The message that is delivered next.
-	Failures          int64      `json:"failures"`          // Failed acknowledgments of the first unfinished message.
-	Deliveries        int64      `json:"deliveries"`        // Deliveries of the first unfinished message.
-	Lag               int64      `json:"lag"`               // The group's unfinished messages.
-	Ahead             int64      `json:"ahead"`             // The maximum number of messages that are delivered before the named message.
-	Waiting           int64      `json:"waiting"`           // Requests that wait for the partition and the group on this instance.
-	Sweeps            []string   `json:"sweeps"`            // The rules by which sweeps delete or skip messages of the queue.
+	// The schedule that stores the next message of the partition. `null`: a message is left, or the queue has no such schedule.
+	Schedule *string `json:"schedule"`
+	// The headers of the named message, with names in lower case. Absent if it has none.
+	Headers    map[string]string `json:"headers,omitzero"`
+	Failures   int64             `json:"failures"`   // Failed acknowledgments of the first unfinished message.
+	Deliveries int64             `json:"deliveries"` // Deliveries of the first unfinished message.
+	Lag        int64             `json:"lag"`        // The group's unfinished messages.
+	Ahead      int64             `json:"ahead"`      // The maximum number of messages that are delivered before the named message.
+	Waiting    int64             `json:"waiting"`    // Requests that wait for the partition and the group on this instance.
+	Sweeps     []string          `json:"sweeps"`     // The rules by which sweeps delete or skip messages of the queue.
 	// When the group last consumed a message of the partition. `null`: never.
 	ConsumedAt *time.Time `json:"consumedAt"`
 	// The attempts to deliver the named message, while the group has not finished it. `null`: no attempt is stored. Postgres

@@ -124,13 +124,14 @@ type Problem struct {
 	// page has this kind, and only tokens without grants see it. `stuck_head`: the first message of a partition was delivered 3
 	// times, or waits at least a minute for a retry. `lag`: the group is late. Its first message is due or leased, and is older
 	// than `problems.late_after`, or than half of `maxWaitTimeSeconds` of the queue. `dead_letters`: the group has dead letters. `paused_queue`, `paused_group` and `paused_partition`: the queue,
-	// group or partition is paused.
+	// group or partition is paused. `schedule_late`: a schedule has been due for 10 seconds, and no instance has stored its message.
+	// `schedule_error`: a schedule has no instants until it is changed. Only the first page has problems of schedules.
 	Kind          string  `json:"kind"`
 	Urgent        bool    `json:"urgent"` // The age is at least an hour.
 	Queue         *string `json:"queue"`
 	ConsumerGroup *string `json:"consumerGroup"`
 	Partition     *string `json:"partition"` // null except for `stuck_head` and `paused_partition`.
-	// The age of the oldest examined message, or of the transaction. null if it is unknown or less than a second.
+	// The age of the oldest examined message, or of the transaction. For `schedule_late`, the time since the schedule is due. null if it is unknown or less than a second.
 	AgeSeconds *int64 `json:"ageSeconds"`
 	// For `dead_letters`, the dead letters of the group. Otherwise the unfinished messages. `stuck_head` and `paused_partition`
 	// count them in the partition, `lag` and `paused_group` in the group, and `paused_queue` in the queue.
@@ -139,6 +140,8 @@ type Problem struct {
 	Failures       int64   `json:"failures"`       // For `stuck_head`, the failed acknowledgments of the first message.
 	RetryInSeconds *int64  `json:"retryInSeconds"` // For `stuck_head`, the time until the retry of the first message. null if the message does not wait.
 	Session        *string `json:"session"`        // For `held_snapshot`, the session or prepared transaction.
+	Schedule       *string `json:"schedule"`       // For `schedule_late` and `schedule_error`, the name of the schedule.
+	Error          *string `json:"error"`          // For `schedule_error`, the reason.
 }
 
 // Problems is the answer to GET /api/v1/problems.

@@ -16,6 +16,8 @@ var done = map[string]string{
 	"dead_letters.redrive": "Redrove dead letters", "dead_letters.stop": "Stopped a redrive job", "dead_letters.purge": "Purged dead letters",
 	"message.delete": "Deleted a message", "message.dead_letter": "Made a message a dead letter", "message.retry": "Retried a message",
 	"message.resend": "Sent a message again", "message.move": "Moved a message to another instant",
+	"schedule.set": "Set a schedule", "schedule.delete": "Deleted a schedule", "schedule.run": "Stored a message of a schedule",
+	"schedule.pause": "Paused a schedule", "schedule.resume": "Resumed a schedule",
 	"delivery.pause": "Paused the delivery", "delivery.resume": "Resumed the delivery", "stream.delete": "Deleted a stream query",
 	"maintenance.push": "Turned push maintenance", "maintenance.pop": "Turned pop maintenance",
 	"maintenance.retry": "Retried rejected messages", "maintenance.discard": "Removed rejected messages",

@@ -24,7 +24,7 @@ func (c Can) grants() *identity.Grants {
 // Write reports whether the role of the caller allows any change.
 func (c Can) Write() bool { return c.has(identity.ReadWrite) }
 
-// Configure reports whether the caller may change the options of a queue, and pause the queue.
+// Configure reports whether the caller may change the options and the schedules of a queue, and pause the queue.
 func (c Can) Configure(queue string) bool {
 	return c.has(identity.ReadWrite) && c.grants().MayAdminister(queue)
 }

@@ -18,7 +18,7 @@ var functions = template.FuncMap{
 	"secs": func(f float64) string { return Span(time.Duration(f * float64(time.Second))) }, "hidden": hidden, "table": newTable, "stack": stack,
 	"name": name, "cut": cut, "said": said, "exact": exact, "group": group, "visible": Visible,
 	"short": chart.Short, "ms": millis, "link": Link, "groupName": GroupName, "plural": Plural, "len64": func(n int) int64 { return int64(n) }, "inc": func(n int) int64 { return int64(n) + 1 }, "inc64": func(n int64) int64 { return n + 1 },
-	"ptr": func(at time.Time) *time.Time { return &at }, "optional": Optional[string], "ratio": Optional[float64], "dict": dict,
+	"ptr": func(at time.Time) *time.Time { return &at }, "optional": Optional[string], "ratio": Optional[float64], "flag": Optional[bool], "dict": dict,
 	"tabsOf": tabsOf, "statusText": statusText, "bytes": size, "inWords": inWords, "counted": counted, "done": Done, "spaced": spaced,
 	"least": AtLeast, "share": Share, "once": rand.Text, "operation": operation, "asset": assetPath, "per": per, "each": each,
 }

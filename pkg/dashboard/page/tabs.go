@@ -4,7 +4,7 @@ import "github.com/belfry-mq/belfry/pkg/access/identity"
 
 // tabs are the pages that share one entry of the navigation.
 var tabs = map[string][]Choice{
-	"queues":   {{"queues", "Queues"}, {"namespaces", "Namespaces"}, {"tasks", "Tasks"}},
+	"queues":   {{"queues", "Queues"}, {"namespaces", "Namespaces"}, {"tasks", "Tasks"}, {"schedules", "Schedules"}},
 	"messages": {{"messages", "Stored"}, {"traces", "Traces"}},
 	"system":   {{"system", "Instances and Postgres"}, {"producers", "Producers in SQL"}, {"streams", "Streams"}, {"maintenance", "Maintenance"}, {"access", "Access"}, {"audit", "Audit"}},
 }

@@ -1,14 +1,17 @@
 package pages
 
 import (
+	"slices"
+
 	"github.com/belfry-mq/belfry/pkg/dashboard/changes"
 	"github.com/belfry-mq/belfry/pkg/dashboard/listing"
 	"github.com/belfry-mq/belfry/pkg/dashboard/page"
+	"github.com/belfry-mq/belfry/pkg/dashboard/schedules"
 )
 
 // List returns the pages. The first pages are the pages of the navigation, in its order.
 func List() []*page.Page {
-	return append([]*page.Page{
+	return slices.Concat([]*page.Page{
 		{Path: "", Name: "Overview", Template: "overview", Load: overview},
 		{Path: "queues", Name: "Queues", Template: "queues", Load: listing.Queues},
 		{Path: "groups", Name: "Groups", Template: "groups", Load: listing.Groups},
@@ -29,5 +32,5 @@ func List() []*page.Page {
 		{Path: "queue", Under: "queues", Template: "queue", Load: queue},
 		{Path: "options", Under: "queues", Template: "options", Load: options},
 		{Path: "group", Under: "queues", Template: "group", Load: group},
-	}, changes.Pages()...)
+	}, schedules.Pages(), changes.Pages())
 }

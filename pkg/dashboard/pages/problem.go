@@ -81,6 +81,12 @@ func listedProblem(p *api.Problem) Problem {
 	case "held_snapshot":
 		q.Kind, q.Names, q.Link = "Open transaction", []string{page.Optional(p.Session)}, page.Link("system")
 		q.Text, q.Advice = "Postgres cannot remove old row versions, and tables grow", "See how to end the transaction"
+	case "schedule_late":
+		q.Kind, q.Names = "Schedule", []string{page.Optional(p.Schedule)}
+		q.Text, q.Advice = "The schedule is due, and no instance has stored its message", "See whether the instances run"
+	case "schedule_error":
+		q.Kind, q.Names = "Schedule", []string{page.Optional(p.Schedule)}
+		q.Text, q.Advice = "The schedule stores no messages: "+page.Optional(p.Error), "Correct the schedule"
 	case "stuck_head":
 		q.Kind, q.Names, q.Link = "Stuck", append(q.Names, partition), page.Link("group", "q", name, "g", group, "p", partition)
 		q.Text, q.Advice = "The first message was delivered "+page.Plural(p.Deliveries, "time", "times")+", and "+wait, "See why the message fails"

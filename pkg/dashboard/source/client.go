@@ -89,6 +89,12 @@ func (c *Client) Try(ctx context.Context, caller *Caller, path string, body any)
 	return c.send(ctx, caller, call{http.MethodPost, path, body}, nil)
 }
 
+// DryRun sends a PUT with a query that makes it change nothing. It decodes the answer into out. Errors: *Error, and the error of
+// ctx.
+func (c *Client) DryRun(ctx context.Context, caller *Caller, path string, body, out any) error {
+	return c.send(ctx, caller, call{http.MethodPut, path, body}, out)
+}
+
 // Stream sends a request that makes a change, and streams the answer to w. It returns when the answer ends, or when the
 // caller disconnects. An error means that it has written nothing to w.
 func (c *Client) Stream(caller *Caller, w http.ResponseWriter, path string, body any) error {

@@ -1,9 +1,34 @@
 package schedule
 
 import (
+	"context"
+	"time"
+
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/promauto"
+
+	"github.com/belfry-mq/belfry/pkg/postgres"
+	"github.com/belfry-mq/belfry/sql"
 )
+
+var sqlCounts = sql.Query("engine/schedule/counts")
+
+// maxCount is the largest number that Counts returns.
+const maxCount = 100_000
+
+// Counts describes the schedules that need an operator.
+type Counts struct {
+	// Errors is the number of schedules with an error, at most 100,000.
+	Errors int64
+	// Late is how late the schedule is that has been due longest, by the clock of the database. It is 0 if none is due.
+	Late time.Duration
+}
+
+// Counts counts the schedules that need an operator. Errors: CodeUnavailable.
+func (s *Store) Counts(ctx context.Context) (c Counts, err error) {
+	err = s.pool.QueryRow(ctx, sqlCounts, int64(maxCount)).Scan(&c.Errors, (*postgres.Seconds)(&c.Late))
+	return c, postgres.Wrapf(err, "counting the schedules")
+}
 
 // Metrics count the work of this instance.
 type Metrics struct {

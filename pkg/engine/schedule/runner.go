@@ -46,7 +46,9 @@ type Deps struct {
 	Instance queue.ID
 	Peers    func() []queue.ID
 	// Proven reports whether the listener is proven (docs/design.md).
-	Proven  func() bool
+	Proven func() bool
+	// Handled is called after this instance has written the state of schedules. It may be nil.
+	Handled func()
 	Metrics *Metrics
 	Log     *zap.Logger
 }

@@ -40,6 +40,20 @@ func TestAnInstantStoresOneMessage(t *testing.T) {
 	require.Equal(t, int64(1), f.metric(f.Runner, "belfry_schedule_messages_total"))
 }
 
+// The dashboard learns that an instance has written the state of a schedule, also if there is no message.
+func TestAWrittenStateIsReported(t *testing.T) {
+	f := newFixture(t)
+	reported := 0
+	f.Handled = func() { reported++ }
+	f.mustStep(f.Runner)
+	require.Zero(t, reported)
+	f.put("s", hourly)
+	f.mustStep(f.Runner)
+	require.Equal(t, 1, reported)
+	f.mustStep(f.Runner)
+	require.Equal(t, 1, reported)
+}
+
 // A clock that steps forward makes instants early. After it steps back, they do not come again.
 func TestAClockThatStepsBackRepeatsNothing(t *testing.T) {
 	f := newFixture(t)
@@ -245,4 +259,31 @@ func TestARefusedMessageStopsOnlyItsSchedule(t *testing.T) {
 	f.put("c", func(d *Definition) { hourly(d); d.Queue = "bad" })
 	f.mustStep(f.Runner)
 	require.Len(t, f.ids(), 5, "the instant was not forgotten")
+}
+
+func TestCountsOfSchedules(t *testing.T) {
+	f := newFixture(t)
+	counts := func() Counts {
+		t.Helper()
+		found, err := f.Counts(enginetest.Context(t))
+		require.NoError(t, err)
+		return found
+	}
+	f.put("good", hourly)
+	f.put("bad", hourly)
+	f.put("paused", hourly)
+	_, err := f.SetPaused(enginetest.Context(t), "paused", true, "")
+	require.NoError(t, err)
+	require.Less(t, counts().Late, time.Minute, "the instants are not computed yet, for less than a minute")
+	f.exec(`UPDATE belfry.schedule SET changed_at = changed_at - interval '1 minute' WHERE name = 'good'`)
+	require.Greater(t, counts().Late, time.Minute)
+	f.mustStep(f.Runner)
+	require.Equal(t, Counts{}, counts(), "the next instant comes later")
+	f.exec(`UPDATE belfry.schedule SET cron = '99 * * * *', every_seconds = NULL, due_at = '-infinity' WHERE name = 'bad'`)
+	f.mustStep(f.Runner)
+	require.Equal(t, Counts{Errors: 1}, counts())
+	f.exec(`UPDATE belfry.schedule SET due_at = statement_timestamp() - interval '90 s' WHERE name = 'good'`)
+	require.InDelta(t, 90, counts().Late.Seconds(), 30)
+	f.mustStep(f.Runner)
+	require.Equal(t, Counts{Errors: 1}, counts())
 }

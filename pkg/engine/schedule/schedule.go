@@ -44,6 +44,8 @@ type Definition struct {
 	// OverlapGroup is a consumer group of the queue. An instant gets no message while the group has not finished the last
 	// message of the schedule. "" allows overlaps.
 	OverlapGroup string
+	// Pause pauses or resumes the schedule. With nil it stays as it is.
+	Pause *bool
 }
 
 // Schedule is a schedule with its state. Fields that do not apply are empty.
@@ -62,12 +64,24 @@ type Schedule struct {
 	// ScheduledBy is the role of the database that made the schedule.
 	ScheduledBy          string
 	CreatedAt, ChangedAt time.Time
+	// ReadAt is the clock of the database when the schedule was read.
+	ReadAt time.Time
 
 	handledTo time.Time
 }
 
-// scan reads a schedule. allowed is the last column.
-func scan(row pgx.CollectableRow) (s Schedule, allowed bool, err error) {
+// Next returns the next n instants that are not handled yet, without jitter, at most 1,000. It returns fewer if fewer follow. If
+// the schedule is paused, it returns instants after ReadAt. Errors: CodeInvalid.
+func (s *Schedule) Next(n int) ([]time.Time, error) {
+	after := s.handledTo
+	if s.Paused && s.ReadAt.After(after) {
+		after = s.ReadAt
+	}
+	return Instants(s.Spec, after, n)
+}
+
+// scan reads a schedule.
+func scan(row pgx.CollectableRow) (s Schedule, err error) {
 	var every, jitter, delay int64
 	var payload string
 	var headers *string
@@ -75,12 +89,12 @@ func scan(row pgx.CollectableRow) (s Schedule, allowed bool, err error) {
 		(*zeronull.Timestamptz)(&s.Spec.At), &s.Spec.Zone, (*zeronull.Timestamptz)(&s.Spec.Starts), (*zeronull.Timestamptz)(&s.Spec.Ends),
 		&jitter, &s.Missed, (*zeronull.Text)(&s.OverlapGroup), &payload, &headers, &delay, &s.Paused, (*zeronull.Text)(&s.PauseReason),
 		(*zeronull.Timestamptz)(&s.NextAt), (*zeronull.Timestamptz)(&s.LastAt), (*zeronull.Text)(&s.LastTransactionID),
-		(*zeronull.Text)(&s.Error), (*zeronull.Text)(&s.ScheduledBy), &s.CreatedAt, &s.ChangedAt, &s.handledTo, &allowed)
+		(*zeronull.Text)(&s.Error), (*zeronull.Text)(&s.ScheduledBy), &s.CreatedAt, &s.ChangedAt, &s.handledTo, &s.ReadAt)
 	s.Spec.Every = time.Duration(every) * time.Second
 	s.Jitter, s.Delay = time.Duration(jitter)*time.Microsecond, time.Duration(delay)*time.Microsecond
 	s.Payload = []byte(payload)
 	if headers != nil {
 		s.Headers = queue.Headers(*headers)
 	}
-	return s, allowed, err
+	return s, err
 }

@@ -20,6 +20,7 @@ import (
 
 var (
 	sqlPut       = sql.Query("engine/schedule/put")
+	sqlLock      = sql.Query("engine/schedule/lock")
 	sqlGet       = sql.Query("engine/schedule/get")
 	sqlList      = sql.Query("engine/schedule/list")
 	sqlListQueue = sql.Query("engine/schedule/list_queue")
@@ -31,8 +32,14 @@ var (
 const (
 	// maxNext is how many instants Instants returns.
 	maxNext = 1000
-	// runAttempts is how often RunNow reads a schedule that is being changed.
-	runAttempts = 5
+	// attempts is how often a method tries to change a schedule that others change.
+	attempts = 5
+)
+
+// errChanged is the error if others change a schedule again and again. errDryRun rolls back a transaction.
+var (
+	errChanged = &queue.Error{Code: queue.CodeUnavailable, Message: "the schedule is being changed: send the request again"}
+	errDryRun  = errors.New("a dry run")
 )
 
 // Store reads and changes schedules. It is safe for concurrent use. Each change writes the row of the audit of its context, if
@@ -42,29 +49,98 @@ type Store struct{ pool *postgres.Pool }
 // NewStore returns a Store.
 func NewStore(pool *postgres.Pool) *Store { return &Store{pool} }
 
-// Put creates or replaces a schedule, and reports whether it is new. A replaced schedule stays paused if it was paused. If its
-// instants are the same as before, no instant is lost or repeated. Errors: CodeInvalid; the text says what to change.
-// CodeUnavailable.
-func (s *Store) Put(ctx context.Context, d *Definition) (created bool, err error) {
+// Check decides whether a caller may change a schedule that exists. It gets the queue of the schedule. The methods of Store return
+// its error, and then change nothing.
+type Check func(queueName string) error
+
+// run calls all checks.
+func run(checks []Check, queueName string) error {
+	for _, check := range checks {
+		if err := check(queueName); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// Put is Set without the schedule.
+func (s *Store) Put(ctx context.Context, d *Definition, checks ...Check) (created bool, err error) {
+	_, created, err = s.Set(ctx, d, false, checks...)
+	return created, err
+}
+
+// Set creates or replaces a schedule. It returns the schedule, and reports whether it is new. A replaced schedule stays paused if
+// it was paused, unless Definition.Pause is set. If its instants are the same as before, no instant is lost or repeated. With
+// dryRun, Set does and checks the same, but stores nothing. Errors: CodeInvalid; the text says what to change. CodeUnavailable, and
+// the errors of the checks.
+func (s *Store) Set(ctx context.Context, d *Definition, dryRun bool, checks ...Check) (set *Schedule, created bool, err error) {
 	if _, err := when.Parse(d.Spec); err != nil {
+		return nil, false, err
+	}
+	for range attempts {
+		err = s.pool.InTransaction(ctx, func(ctx context.Context, tx pgx.Tx) (err error) {
+			exists, err := lock(ctx, tx, d.Name, checks)
+			if err != nil {
+				return err
+			}
+			if set, created, err = put(ctx, tx, d); err != nil {
+				return err
+			}
+			switch {
+			case !exists && !created: // another transaction has created it after lock
+				return errChanged
+			case dryRun:
+				return errDryRun
+			}
+			return audit.Write(ctx, tx, audit.Counts{"schedules": 1})
+		})
+		switch {
+		case err == nil, errors.Is(err, errDryRun):
+			return set, created, nil
+		case !errors.Is(err, errChanged):
+			return nil, false, wrap(err, "storing schedule %q", d.Name)
+		}
+	}
+	return nil, false, err
+}
+
+// lock locks a schedule, and calls the checks with its queue. It returns false if the schedule does not exist.
+func lock(ctx context.Context, tx pgx.Tx, name string, checks []Check) (exists bool, err error) {
+	var queueName string
+	err = tx.QueryRow(ctx, sqlLock, name).Scan(&queueName)
+	if postgres.IsNoRows(err) {
+		return false, nil
+	}
+	if err != nil {
 		return false, err
 	}
+	return true, run(checks, queueName)
+}
+
+// put writes a schedule, and reads it.
+func put(ctx context.Context, tx pgx.Tx, d *Definition) (set *Schedule, created bool, err error) {
 	var headers *string
 	if d.Headers != nil {
 		text := string(d.Headers)
 		headers = &text
 	}
-	err = s.pool.InTransaction(ctx, func(ctx context.Context, tx pgx.Tx) error {
-		err := tx.QueryRow(ctx, sqlPut, d.Name, d.Queue, string(d.Payload), zeronull.Text(d.Spec.Cron), zeronull.Int8(d.Spec.Every.Microseconds()),
-			zeronull.Timestamptz(d.Spec.At), cmp.Or(d.Spec.Zone, "UTC"), cmp.Or(d.Partition, queue.DefaultPartition), headers, d.Delay.Microseconds(),
-			zeronull.Timestamptz(d.Spec.Starts), zeronull.Timestamptz(d.Spec.Ends), d.Jitter.Microseconds(), cmp.Or(d.Missed, MissedOne),
-			zeronull.Text(d.OverlapGroup)).Scan(&created)
-		if err != nil {
-			return err
-		}
-		return audit.Write(ctx, tx, audit.Counts{"schedules": 1})
-	})
-	return created, wrap(err, "storing schedule %q", d.Name)
+	err = tx.QueryRow(ctx, sqlPut, d.Name, d.Queue, string(d.Payload), zeronull.Text(d.Spec.Cron), zeronull.Int8(d.Spec.Every.Microseconds()),
+		zeronull.Timestamptz(d.Spec.At), cmp.Or(d.Spec.Zone, "UTC"), cmp.Or(d.Partition, queue.DefaultPartition), headers, d.Delay.Microseconds(),
+		zeronull.Timestamptz(d.Spec.Starts), zeronull.Timestamptz(d.Spec.Ends), d.Jitter.Microseconds(), cmp.Or(d.Missed, MissedOne),
+		zeronull.Text(d.OverlapGroup)).Scan(&created)
+	if err == nil && d.Pause != nil {
+		var changed bool
+		err = tx.QueryRow(ctx, sqlPause, d.Name, *d.Pause, nil).Scan(&changed)
+	}
+	if err != nil {
+		return nil, false, err
+	}
+	rows, err := tx.Query(ctx, sqlGet, d.Name)
+	if err != nil {
+		return nil, false, err
+	}
+	now, err := pgx.CollectExactlyOneRow(rows, scan)
+	return &now, created, err
 }
 
 // wrap is postgres.Wrapf, but returns the errors that functions of the schema raise in their own words.
@@ -78,10 +154,7 @@ func wrap(err error, format string, args ...any) error {
 
 // Get returns a schedule. Errors: CodeNotFound, CodeUnavailable.
 func (s *Store) Get(ctx context.Context, name string) (*Schedule, error) {
-	found, err := postgres.Collect(ctx, s.pool, sqlGet, func(row pgx.CollectableRow) (Schedule, error) {
-		one, _, err := scan(row)
-		return one, err
-	}, name)
+	found, err := postgres.Collect(ctx, s.pool, sqlGet, scan, name)
 	if err == nil && len(found) == 0 {
 		return nil, ErrNoSchedule
 	}
@@ -95,48 +168,61 @@ func (s *Store) Get(ctx context.Context, name string) (*Schedule, error) {
 type Filter struct {
 	// Queue is the name of the queue. "" selects all queues.
 	Queue string
+	// Part is a part of the names, in any case. "" selects all names.
+	Part string
 	// Allowed are patterns of names of queues. Nil selects all queues.
 	Allowed []string
 	// After is the name after which the page begins.
 	After string
-	// Limit is how many schedules a page reads.
+	// Limit is how many schedules a page has at most.
 	Limit int
 }
 
-// List returns a page of schedules by name. next is Filter.After of the next page, or "" after the last page. A page can be
-// shorter than Limit, because the schedules of queues that are not allowed are left out. Errors: CodeUnavailable.
+// List returns a page of schedules by name. next is Filter.After of the next page, or "" after the last page. A page has fewer
+// schedules than Limit if they are large. Errors: CodeUnavailable, and CodeOverloaded if the server has no memory left for the page.
 func (s *Store) List(ctx context.Context, f Filter) (page []Schedule, next string, err error) {
-	query, args := sqlList, []any{f.After, int64(f.Limit), postgres.LikePatterns(f.Allowed)}
-	if f.Queue != "" {
-		query, args = sqlListQueue, append(args, f.Queue)
-	}
-	read, last := 0, ""
-	_, err = postgres.Collect(ctx, s.pool, query, func(row pgx.CollectableRow) (struct{}, error) {
-		one, allowed, err := scan(row)
-		if allowed {
-			page = append(page, one)
+	ctx, cancel := s.pool.Bounded(ctx)
+	defer cancel()
+	page, cut, err := postgres.ReadPage(ctx, int64(f.Limit), func(n int64, last *Schedule) pgx.Rows {
+		if last != nil {
+			f.After = last.Name
 		}
-		read, last = read+1, one.Name
-		return struct{}{}, err
-	}, args...)
+		query, args := sqlList, []any{f.After, n, postgres.LikePatterns(f.Allowed), f.Part}
+		if f.Queue != "" {
+			query, args = sqlListQueue, append(args, f.Queue)
+		}
+		rows, _ := s.pool.Query(ctx, query, args...)
+		return rows
+	}, scan)
 	if err != nil {
 		return nil, "", postgres.Wrapf(err, "listing schedules")
 	}
-	if read < f.Limit {
-		last = ""
+	if len(page) > 0 && (cut || len(page) == f.Limit) {
+		next = page[len(page)-1].Name
 	}
-	return page, last, nil
+	return page, next, nil
 }
 
-// Delete deletes a schedule. Its stored messages stay. Errors: CodeNotFound, CodeUnavailable.
-func (s *Store) Delete(ctx context.Context, name string) error {
-	err := s.pool.InTransaction(ctx, func(ctx context.Context, tx pgx.Tx) error {
+// change runs do in a transaction in which a schedule is locked. Errors: CodeNotFound, and the errors of the checks.
+func (s *Store) change(ctx context.Context, name string, checks []Check, do func(ctx context.Context, tx pgx.Tx) error) error {
+	return s.pool.InTransaction(ctx, func(ctx context.Context, tx pgx.Tx) error {
+		exists, err := lock(ctx, tx, name, checks)
+		if err == nil && !exists {
+			err = ErrNoSchedule
+		}
+		if err != nil {
+			return err
+		}
+		return do(ctx, tx)
+	})
+}
+
+// Delete deletes a schedule. Its stored messages stay. Errors: CodeNotFound, CodeUnavailable, and the errors of the checks.
+func (s *Store) Delete(ctx context.Context, name string, checks ...Check) error {
+	err := s.change(ctx, name, checks, func(ctx context.Context, tx pgx.Tx) error {
 		var deleted bool
 		if err := tx.QueryRow(ctx, sqlDelete, name).Scan(&deleted); err != nil {
 			return err
-		}
-		if !deleted {
-			return ErrNoSchedule
 		}
 		return audit.Write(ctx, tx, audit.Counts{"schedules": 1})
 	})
@@ -144,14 +230,11 @@ func (s *Store) Delete(ctx context.Context, name string) error {
 }
 
 // SetPaused pauses a schedule, or resumes it. It reports whether this changed the schedule. The instants of a pause are missed
-// instants, so Definition.Missed says what happens to them after the resume. Errors: CodeNotFound, CodeUnavailable.
-func (s *Store) SetPaused(ctx context.Context, name string, paused bool, reason string) (changed bool, err error) {
-	err = s.pool.InTransaction(ctx, func(ctx context.Context, tx pgx.Tx) error {
-		err := tx.QueryRow(ctx, sqlPause, name, paused, zeronull.Text(reason)).Scan(&changed)
-		if postgres.IsNoRows(err) {
-			return ErrNoSchedule
-		}
-		if err != nil {
+// instants, so Definition.Missed says what happens to them after the resume. Errors: CodeNotFound, CodeUnavailable, and the errors
+// of the checks.
+func (s *Store) SetPaused(ctx context.Context, name string, paused bool, reason string, checks ...Check) (changed bool, err error) {
+	err = s.change(ctx, name, checks, func(ctx context.Context, tx pgx.Tx) error {
+		if err := tx.QueryRow(ctx, sqlPause, name, paused, zeronull.Text(reason)).Scan(&changed); err != nil {
 			return err
 		}
 		counts := audit.Counts{"changed": 0}
@@ -163,13 +246,16 @@ func (s *Store) SetPaused(ctx context.Context, name string, paused bool, reason 
 	return changed, wrap(err, "pausing or resuming schedule %q", name)
 }
 
-// RunNow stores a message of a schedule at once, and returns its transaction id. {{scheduled_at}} is the current time. RunNow
+// RunNow stores a message of a schedule at once, and returns its transaction id. {{scheduled_at}} is the time of the database. RunNow
 // does not change the following instants. It also works if the schedule is paused, and ignores Definition.OverlapGroup. Later
-// instants do not ignore this message. Errors: CodeNotFound, CodeUnavailable.
-func (s *Store) RunNow(ctx context.Context, name string) (transactionID string, err error) {
-	for range runAttempts {
+// instants do not ignore this message. Errors: CodeNotFound, CodeUnavailable, and the errors of the checks.
+func (s *Store) RunNow(ctx context.Context, name string, checks ...Check) (transactionID string, err error) {
+	for range attempts {
 		found, err := s.Get(ctx, name)
 		if err != nil {
+			return "", err
+		}
+		if err := run(checks, found.Queue); err != nil {
 			return "", err
 		}
 		transactionID, err = s.runOnce(ctx, found)
@@ -177,14 +263,13 @@ func (s *Store) RunNow(ctx context.Context, name string) (transactionID string, 
 			return transactionID, wrap(err, "running schedule %q", name)
 		}
 	}
-	return "", &queue.Error{Code: queue.CodeUnavailable, Message: "the schedule is being changed: send the request again"}
+	return "", errChanged
 }
 
 // runOnce returns pgx.ErrNoRows if the schedule was changed after it was read.
 func (s *Store) runOnce(ctx context.Context, found *Schedule) (id string, err error) {
-	now := time.Now().Truncate(time.Microsecond)
-	id = transactionIDOfRun(found.Name, now)
-	fill := filler(found.Name, now)
+	id = transactionIDOfRun(found.Name, found.ReadAt)
+	fill := filler(found.Name, found.ReadAt)
 	var headers *string
 	if found.Headers != nil {
 		text := fill.Replace(string(found.Headers))
@@ -201,18 +286,13 @@ func (s *Store) runOnce(ctx context.Context, found *Schedule) (id string, err er
 	return id, err
 }
 
-// Next returns the next n instants of a schedule that are not handled yet, without jitter. It returns fewer if fewer follow. If
-// the schedule is paused, it returns instants after the current time. Errors: CodeNotFound, CodeInvalid, CodeUnavailable.
+// Next returns the next n instants of a schedule, as Schedule.Next does. Errors: CodeNotFound, CodeInvalid, CodeUnavailable.
 func (s *Store) Next(ctx context.Context, name string, n int) ([]time.Time, error) {
 	found, err := s.Get(ctx, name)
 	if err != nil {
 		return nil, err
 	}
-	after := found.handledTo
-	if now := time.Now(); found.Paused && now.After(after) {
-		after = now
-	}
-	return Instants(found.Spec, after, n)
+	return found.Next(n)
 }
 
 // Instants returns the first n instants after an instant, at most 1,000. It returns fewer if fewer follow. Errors: CodeInvalid.

@@ -189,6 +189,9 @@ func (r *Runner) send(ctx context.Context, f *found, batch []planned) (complete 
 	switch {
 	case err == nil:
 		r.count(f, batch, done)
+		if r.Handled != nil && len(done) > 0 {
+			r.Handled()
+		}
 		return len(done) == len(batch), nil
 	case !refused(err):
 		return false, postgres.Wrapf(err, "storing messages of schedules")

@@ -40,7 +40,7 @@ func (h *Handlers) Explain(p *wire.Params) (any, error) {
 	}
 	return api.Explanation{
 		Code: string(a.Code), Sentence: a.Sentence, NextChangeAt: &a.NextChangeAt, Queue: q.Queue, Partition: wire.OrNull(a.Partition),
-		ConsumerGroup: q.Group, TransactionID: wire.OrNull(q.TransactionID), NextTransactionID: wire.OrNull(a.Next), Failures: a.Failures,
+		ConsumerGroup: q.Group, TransactionID: wire.OrNull(q.TransactionID), NextTransactionID: wire.OrNull(a.Next), Schedule: wire.OrNull(a.Schedule), Headers: a.Headers.Map(), Failures: a.Failures,
 		Deliveries: a.Deliveries, Lag: a.Lag, Ahead: a.Ahead, Waiting: int64(a.Waiting), Sweeps: a.Sweeps, ConsumedAt: &a.ConsumedAt,
 		Attempts: attempts, Timestamp: a.At,
 	}, err

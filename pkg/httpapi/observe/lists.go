@@ -49,7 +49,7 @@ func (h *Handlers) countProblems(p *wire.Params, found []problem.Problem) (*time
 	var err error
 	for i := range found {
 		one := &found[i]
-		if one.Kind == problem.HeldSnapshot || one.Kind == problem.StuckHead || one.Kind == problem.PausedPartition {
+		if one.Kind == problem.HeldSnapshot || one.Schedule != "" || one.Kind == problem.StuckHead || one.Kind == problem.PausedPartition {
 			continue
 		}
 		if s == nil {
@@ -77,7 +77,7 @@ func problemRow(f *problem.Problem) api.Problem {
 	return api.Problem{
 		Kind: string(f.Kind), Urgent: f.Urgent, Queue: wire.OrNull(f.Queue), ConsumerGroup: wire.OrNull(f.Group), Partition: partitionOf(f),
 		AgeSeconds: secondsOrNull(f.Age), Messages: f.Messages, Deliveries: f.Deliveries,
-		Failures: f.Failures, RetryInSeconds: secondsOrNull(f.RetryIn), Session: wire.OrNull(f.Session),
+		Failures: f.Failures, RetryInSeconds: secondsOrNull(f.RetryIn), Session: wire.OrNull(f.Session), Schedule: wire.OrNull(f.Schedule), Error: wire.OrNull(f.Error),
 	}
 }
 

@@ -35,7 +35,7 @@ func TestProblems(t *testing.T) {
 		Kind: problem.StuckHead, Urgent: true, Queue: "q", Group: "g", Age: time.Minute, Deliveries: 3, Failures: 2, RetryIn: time.Second, Messages: 4,
 	}}}}}
 	require.JSONEq(t, `{"countedAt": null, "problems": [{"kind": "stuck_head", "urgent": true, "queue": "q", "consumerGroup": "g", "partition": "", "ageSeconds": 60, "messages": 4,
-		"deliveries": 3, "failures": 2, "retryInSeconds": 1, "session": null}],
+		"deliveries": 3, "failures": 2, "retryInSeconds": 1, "session": null, "schedule": null, "error": null}],
 		"found": 7, "examined": 9, "pagination": {"limit": 50, "next": "groups_12"}}`, listed(t, f, "/api/v1/problems"))
 	require.Zero(t, f.Lists.From)
 	listed(t, f, "/api/v1/problems?cursor=groups_12")
@@ -45,6 +45,8 @@ func TestProblems(t *testing.T) {
 	require.Equal(t, 2, f.Lists.Limit)
 	listed(t, f, "/api/v1/problems?cursor=queues_3")
 	require.Equal(t, problem.Position{After: 3}, f.Lists.From)
+	f.Lists.Found.Problems = []problem.Problem{{Kind: problem.ScheduleError, Queue: "q", Schedule: "s", Error: "no such zone"}}
+	require.Contains(t, listed(t, f, "/api/v1/problems"), `"schedule":"s","error":"no such zone"`)
 	for _, cursor := range []string{"3", "groups", "groups_", "groups_x", "queues_-1", "other_3", "groups_99999999999999999999"} {
 		require.Contains(t, apitest.RequireError(t, apitest.Call(f, http.MethodGet, "/api/v1/problems?cursor="+cursor, ""), http.StatusBadRequest), "pagination.next")
 	}

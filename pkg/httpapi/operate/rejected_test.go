@@ -31,9 +31,9 @@ func TestAttachmentsAreListed(t *testing.T) {
 	}
 	rec := apitest.Call(f, http.MethodGet, attachments+"?limit=2&cursor=3", "")
 	require.JSONEq(t, `{"attachments":[
-		{"table":"public.t","queue":"q","events":["insert","update"],"key":["id"],"condition":null,"payload":"row","columns":[],"strict":false,"attachedBy":"shop",
+		{"table":"public.t","queue":"q","events":["insert","update"],"key":["id"],"condition":null,"headers":null,"payload":"row","columns":[],"strict":false,"attachedBy":"shop",
 			"attachedAt":"2026-05-16T08:41:27.123Z","complete":false,"failures":2,"lastFailedAt":"2026-05-16T08:41:27.123Z","lastFailure":"broken"},
-		{"table":"public.u","queue":"q","events":["insert"],"key":[],"condition":"true","payload":"changes","columns":["a"],"strict":true,"attachedBy":"shop",
+		{"table":"public.u","queue":"q","events":["insert"],"key":[],"condition":"true","headers":null,"payload":"changes","columns":["a"],"strict":true,"attachedBy":"shop",
 			"attachedAt":"2026-05-16T08:41:27.123Z","complete":true,"failures":0,"lastFailedAt":null,"lastFailure":null}],
 		"pagination":{"limit":2,"next":"9"}}`, rec.Body.String())
 	require.Equal(t, []int64{3, 2}, []int64{f.Producers.After, f.Producers.Limit})

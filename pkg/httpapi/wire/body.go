@@ -139,7 +139,7 @@ var byteOrderMark = []byte("\ufeff")
 // values has the paths of the values of clients in the bodies of all routes; see portable.Rules.
 var values = []string{
 	"items[].payload", "operations[].payload", "operations[].data", "operations[].items[].payload", "operations[].items[].data",
-	"push_items[].payload", "push_items[].data", "state_ops[].value", "data",
+	"push_items[].payload", "push_items[].data", "state_ops[].value", "data", "payload",
 }
 
 // texts has the paths of free texts. A consumer that shortens a text may cut a character into halves. The server replaces the

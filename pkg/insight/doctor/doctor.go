@@ -27,11 +27,13 @@ type Limits struct {
 	LateAfter time.Duration
 	// CompletedRows bounds the messages that a queue without retention keeps after every group has passed them.
 	CompletedRows int64
+	// ScheduleLate is how long a schedule may be due before an instance has stored its message.
+	ScheduleLate time.Duration
 }
 
 // DefaultLimits returns the bounds that docs/runbook.md names.
 func DefaultLimits() Limits {
-	return Limits{Transaction: 5 * time.Minute, Clock: time.Second, InboxAge: time.Minute, LateAfter: time.Minute, CompletedRows: 100_000}
+	return Limits{Transaction: 5 * time.Minute, Clock: time.Second, InboxAge: time.Minute, LateAfter: time.Minute, CompletedRows: 100_000, ScheduleLate: 10 * time.Second}
 }
 
 // Config describes the database and the server that a Doctor examines.
@@ -69,7 +71,7 @@ type check struct {
 }
 
 // checks are all checks, in the order of the report.
-var checks = [][]check{databaseChecks, sessionChecks, storageChecks, queueChecks, processChecks}
+var checks = [][]check{databaseChecks, sessionChecks, storageChecks, queueChecks, scheduleChecks, processChecks}
 
 // Codes returns the codes of all checks.
 func Codes() (codes []string) {

@@ -1,6 +1,10 @@
 package explain
 
-import "time"
+import (
+	"time"
+
+	"github.com/belfry-mq/belfry/pkg/queue"
+)
 
 // Code is the reason of an Answer.
 type Code string
@@ -54,6 +58,10 @@ type Answer struct {
 	Lag, Ahead int64
 	// Waiting counts the waiting pop requests of this instance that could take a message of the partition.
 	Waiting int
+	// Schedule stores the next message of the partition. It is empty if something is left for the group, or no schedule follows.
+	Schedule string
+	// Headers are the headers of the message of the question. They are nil if it has none.
+	Headers queue.Headers
 	// Sweeps are the rules that delete messages of the queue or let pops skip them.
 	Sweeps []string
 	// ConsumedAt is when the group last consumed a message of the partition. It is zero if it never did.

@@ -257,8 +257,22 @@ func TestTheCostDoesNotGrowWithThePartitions(t *testing.T) {
 
 func touched(t *testing.T, conn *pgx.Conn) int {
 	t.Helper()
+	return read(t, conn, "insight/explain/facts", "q", "p", "g", "m2", 0)
+}
+
+// buffers returns how many buffers a statement reads.
+func (f *fixture) buffers(query string, args ...any) int {
+	f.t.Helper()
+	conn, err := f.pool.Acquire(f.t.Context())
+	require.NoError(f.t, err)
+	defer conn.Release()
+	return read(f.t, conn.Conn(), query, args...)
+}
+
+func read(t *testing.T, conn *pgx.Conn, query string, args ...any) int {
+	t.Helper()
 	var raw []byte
-	require.NoError(t, conn.QueryRow(t.Context(), "EXPLAIN (ANALYZE, BUFFERS, FORMAT JSON) "+sql.Query("insight/explain/facts"), "q", "p", "g", "m2", 0).Scan(&raw))
+	require.NoError(t, conn.QueryRow(t.Context(), "EXPLAIN (ANALYZE, BUFFERS, FORMAT JSON) "+sql.Query(query), args...).Scan(&raw))
 	var out []struct {
 		Plan struct {
 			Hit  int `json:"Shared Hit Blocks"`

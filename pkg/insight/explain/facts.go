@@ -69,7 +69,8 @@ func (e *Explainer) Explain(ctx context.Context, q Question, in Instance) (Answe
 		return Answer{}, postgres.Wrapf(err, "explaining queue %q", q.Queue)
 	}
 	j := judge{Question: q, facts: &f, in: in, search: s}
-	return j.answer(), nil
+	a := j.answer()
+	return a, e.addSchedule(ctx, q, &a)
 }
 
 // message is a message of the log. If there is no message, seq is 0.
@@ -99,6 +100,7 @@ type facts struct {
 	againRetry                                                  time.Time
 	againFailures                                               int64
 	message                                                     message
+	headers                                                     string
 	skipped                                                     pgtype.Bool
 	deadAt                                                      time.Time
 	deadError                                                   string
@@ -130,7 +132,7 @@ func (f *facts) columns() []any {
 	all = append(all, f.message.columns()...)
 	return append(all, &f.skipped, (*zeronull.Timestamptz)(&f.deadAt), (*zeronull.Text)(&f.deadError), &f.redriven, &f.ownLease,
 		(*zeronull.Int8)(&f.ownFailures), (*zeronull.Int8)(&f.ownAttempts), (*zeronull.Timestamptz)(&f.ownRetry), (*zeronull.Timestamptz)(&f.redrivenAt),
-		(*zeronull.Timestamptz)(&f.consumedAt))
+		(*zeronull.Timestamptz)(&f.consumedAt), (*zeronull.Text)(&f.headers))
 }
 
 // visibleAt returns the earliest instant for the delivery of a message.

@@ -4,6 +4,8 @@ import (
 	"fmt"
 	"strings"
 	"time"
+
+	"github.com/belfry-mq/belfry/pkg/queue"
 )
 
 // judge computes an Answer from facts. It reads no other state.
@@ -55,6 +57,9 @@ func (j *judge) answer() Answer {
 	}
 	a.Code, a.Sentence, a.NextChangeAt, a.Partition = v.code, j.searchText()+v.sentence, v.until, j.Partition
 	a.ConsumedAt, a.Attempts = j.consumedAt, j.attemptsOf()
+	if j.headers != "" {
+		a.Headers = queue.Headers(j.headers)
+	}
 	return a
 }
 

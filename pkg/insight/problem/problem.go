@@ -17,6 +17,7 @@ var (
 	sqlHeads     = sql.Query("insight/problem/heads")
 	sqlPaused    = sql.Query("insight/problem/paused")
 	sqlCounts    = sql.Query("insight/problem/counts")
+	sqlSchedules = sql.Query("insight/problem/schedules")
 	sqlSnapshots = sql.Query("insight/doctor/snapshots")
 )
 
@@ -27,6 +28,10 @@ type Kind string
 const (
 	// HeldSnapshot is a transaction that has been open for 5 minutes. It prevents Postgres from removing old row versions.
 	HeldSnapshot Kind = "held_snapshot"
+	// ScheduleLate is a schedule that has been due for 10 seconds, and no instance has stored its message.
+	ScheduleLate Kind = "schedule_late"
+	// ScheduleError is a schedule that has no instants until it is changed. Problem.Error says why.
+	ScheduleError Kind = "schedule_error"
 	// StuckHead is a partition whose first message was delivered 3 times, or waits at least a minute for a retry.
 	StuckHead Kind = "stuck_head"
 	// Lag is a late group: Config.LateAfter says when.
@@ -37,7 +42,7 @@ const (
 	PausedPartition Kind = "paused_partition"
 )
 
-var order = []Kind{HeldSnapshot, StuckHead, Lag, DeadLetters, PausedQueue, PausedGroup, PausedPartition}
+var order = []Kind{HeldSnapshot, ScheduleLate, ScheduleError, StuckHead, Lag, DeadLetters, PausedQueue, PausedGroup, PausedPartition}
 
 const (
 	// A message is stuck if it waits longer than stuckWait for a retry.
@@ -48,6 +53,10 @@ const (
 	stuckAfter = 3
 	// snapshotAfter is how long a transaction may be open before it is a HeldSnapshot.
 	snapshotAfter = 5 * time.Minute
+	// scheduleLate is how long a schedule may be due.
+	scheduleLate = 10 * time.Second
+	// schedulesExamined is how many late schedules, and how many schedules with an error, a request examines at most.
+	schedulesExamined = 100
 	// examined is how many groups, and how many paused queues, one request examines at most.
 	examined = 500
 	// MaxListed is how many problems one request lists at most. The next request continues after the last listed group.
@@ -67,6 +76,8 @@ type Problem struct {
 	RetryIn              time.Duration
 	// Messages counts what waits in Partition. Other kinds have no Messages: pkg/insight/totals counts groups and queues.
 	Messages int64
+	// Schedule is the name of a schedule, and Error is its error. Age is how late a late schedule is.
+	Schedule, Error string
 	// Session describes the session or the prepared transaction of a held snapshot.
 	Session string
 
@@ -105,7 +116,7 @@ func New(pool *postgres.Pool, cfg Config) *Finder { return &Finder{pool, cfg, sn
 
 // Find examines a bounded part of the database and returns its most urgent problems, at most limit. allowed are patterns of
 // the queues to examine, as in belfry.matches. If allowed is nil, Find examines all queues, and also looks for held
-// snapshots. Errors: CodeUnavailable.
+// snapshots. Only a request from the beginning looks for held snapshots and schedules. Errors: CodeUnavailable.
 func (f *Finder) Find(ctx context.Context, from Position, limit int, allowed []string) (*Found, error) {
 	s := &search{Finder: f, allowed: postgres.LikePatterns(allowed), found: &Found{}}
 	err := s.run(ctx, from, allowed == nil && from == Position{})
@@ -129,7 +140,7 @@ func compare(a, b Problem) int {
 		}
 	}
 	return cmp.Or(urgent, cmp.Compare(slices.Index(order, a.Kind), slices.Index(order, b.Kind)), cmp.Compare(b.Age, a.Age),
-		cmp.Compare(b.Deliveries, a.Deliveries), cmp.Compare(a.Queue, b.Queue), cmp.Compare(a.Group, b.Group))
+		cmp.Compare(b.Deliveries, a.Deliveries), cmp.Compare(a.Queue, b.Queue), cmp.Compare(a.Group, b.Group), cmp.Compare(a.Schedule, b.Schedule))
 }
 
 // search is one request.
@@ -147,6 +158,11 @@ func (s *search) full() bool { return len(s.found.Problems) > MaxListed-4 }
 func (s *search) run(ctx context.Context, from Position, snapshots bool) error {
 	if snapshots {
 		if err := s.snapshots(ctx); err != nil {
+			return err
+		}
+	}
+	if from == (Position{}) {
+		if err := s.schedules(ctx); err != nil {
 			return err
 		}
 	}

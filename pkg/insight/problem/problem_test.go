@@ -77,6 +77,9 @@ func (f *fixture) age(d time.Duration) {
 // line describes a problem without its ages. Only problems of partitions have messages.
 func line(p *problem.Problem) string {
 	text := fmt.Sprintf("%s %s/%s/%s: %d", p.Kind, p.Queue, p.Group, p.Partition, p.Messages)
+	if p.Schedule != "" {
+		text = fmt.Sprintf("%s %s/%s: %q", p.Kind, p.Queue, p.Schedule, p.Error)
+	}
 	if p.Urgent {
 		text += ", urgent"
 	}
@@ -195,6 +198,36 @@ func TestAHeldSnapshotIsFound(t *testing.T) {
 	require.Contains(t, all[0].Session, `application "belfry-test"`)
 	lines, _ = f.find([]string{"*"})
 	require.Empty(t, lines, "a snapshot belongs to no queue, so a caller with patterns does not see it")
+}
+
+// A late schedule and a schedule with an error are problems for a caller who may read their queue.
+func TestSchedulesAreProblems(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t)
+	f.exec(`INSERT INTO belfry.schedule (name, queue, every_seconds, payload, handled_to, due_at, changed_at, error, scheduled_by)
+		SELECT v.name, v.queue, 60, '{}', now(), v.due_at, now() - interval '1 minute', v.error, current_user::regrole
+		  FROM (VALUES ('a', 'q', now() - interval '11 s', NULL), ('b', 'q', now() - interval '9 s', NULL), ('c', 'q', now() + interval '1 hour', NULL),
+		               ('d', 'q', NULL, 'no such zone'), ('e', 'other', NULL, 'no such month'), ('f', 'other', now() - interval '2 hours', NULL),
+		               ('g', 'late', '-infinity', NULL), ('h', 'q', NULL, NULL)) AS v(name, queue, due_at, error)`)
+	f.exec(`INSERT INTO belfry.schedule (name, queue, every_seconds, payload, handled_to, scheduled_by) VALUES ('new', 'q', 60, '{}', now(), current_user::regrole)`)
+	lines, all := f.find(nil)
+	require.Equal(t, []string{`schedule_late other/f: "", urgent`, `schedule_late late/g: ""`, `schedule_late q/a: ""`, `schedule_error other/e: "no such month"`, `schedule_error q/d: "no such zone"`}, lines)
+	require.True(t, all[0].Urgent)
+	require.InDelta(t, 11, all[2].Age.Seconds(), 5)
+	lines, _ = f.find([]string{"oth*"})
+	require.Equal(t, []string{`schedule_late other/f: "", urgent`, `schedule_error other/e: "no such month"`}, lines)
+	found, err := f.Find(t.Context(), problem.Position{After: 1}, 100, nil)
+	require.NoError(t, err)
+	require.Empty(t, found.Problems, "only the first request examines schedules")
+
+	f.exec(`DELETE FROM belfry.schedule WHERE name = 'new'`)
+	f.exec(`INSERT INTO belfry.schedule (name, queue, every_seconds, payload, handled_to, due_at, error, scheduled_by)
+		SELECT n::text, 'q', 60, '{}', now(), CASE WHEN n <= 90000 THEN now() + n * interval '1 s' WHEN n < 95000 THEN now() - interval '1 minute' END,
+		       CASE WHEN n >= 95000 THEN 'no' END, current_user::regrole FROM generate_series(1, 100000) n`)
+	found, err = f.Find(t.Context(), problem.Position{}, problem.MaxListed, nil)
+	require.NoError(t, err)
+	require.Len(t, found.Problems, 200)
+	require.Less(t, f.blocks("insight/problem/schedules", 10.0, int64(100), nil), 1000)
 }
 
 // The cost of a request does not grow with the number of groups. All requests together find each problem once.

@@ -18,6 +18,28 @@ func describe(pid int64, username, application, gid string) string {
 	return fmt.Sprintf("session %d of user %q, application %q", pid, username, application)
 }
 
+// schedules adds the late schedules and the schedules with an error.
+func (s *search) schedules(ctx context.Context) error {
+	type row struct {
+		Name, Queue string
+		Error       *string
+		Age         *postgres.Seconds
+	}
+	rows, err := postgres.Collect(ctx, s.pool, sqlSchedules, pgx.RowToStructByPos[row], scheduleLate.Seconds(), int64(schedulesExamined), s.allowed)
+	for _, one := range rows {
+		p := Problem{Kind: ScheduleError, Queue: one.Queue, Schedule: one.Name}
+		if one.Error != nil {
+			p.Error = *one.Error
+		}
+		if one.Age != nil {
+			p.Kind, p.Age = ScheduleLate, time.Duration(*one.Age)
+			p.Urgent = p.Age >= urgentAfter
+		}
+		s.add(p)
+	}
+	return err
+}
+
 // pauses adds the paused queues and the queues with paused partitions, after an id.
 func (s *search) pauses(ctx context.Context, after int64) error {
 	type row struct {

@@ -183,24 +183,18 @@ func (m *merger) open() []*partitionScan {
 
 // read reads the next block of each partition of chunk.
 func (m *merger) read(ctx context.Context, chunk []*partitionScan) error {
-	keys, maxSeqs, maxTimes := make([]int64, len(chunk)), make([]*int64, len(chunk)), make([]time.Time, len(chunk))
 	block := 0
-	for i, s := range chunk {
-		keys[i], maxSeqs[i], maxTimes[i] = s.key, s.maxSeq, s.maxTime
+	for _, s := range chunk {
 		block = max(block, s.block)
 	}
 	block = max(minBlock, min(block, maxRows/len(chunk)))
 	read := make([]int, len(chunk))
-	rows, err := postgres.Collect(ctx, m.reader.pool, sqlMessageBlock, func(row pgx.CollectableRow) (Message, error) {
-		message, number, err := scanMessage(row)
-		if err == nil {
-			s := chunk[number-1]
-			message.position.partition = s.key
-			s.last = message.position
-			read[number-1]++
-		}
-		return message, err
-	}, keys, maxSeqs, maxTimes, int64(block), string(m.filter.Status))
+	rows, err := m.reader.readBlocks(ctx, chunk, block, m.filter.Status, func(message *Message, number int64) {
+		s := chunk[number-1]
+		message.position.partition = s.key
+		s.last = message.position
+		read[number-1]++
+	})
 	if err != nil {
 		return err
 	}
@@ -211,6 +205,22 @@ func (m *merger) read(ctx context.Context, chunk []*partitionScan) error {
 	}
 	m.add(rows)
 	return nil
+}
+
+// readBlocks reads at most block messages of each partition of chunk. It calls each for every message, with the number of its
+// partition in the chunk, from 1.
+func (r *Reader) readBlocks(ctx context.Context, chunk []*partitionScan, block int, status Status, each func(m *Message, number int64)) ([]Message, error) {
+	keys, maxSeqs, maxTimes := make([]int64, len(chunk)), make([]*int64, len(chunk)), make([]time.Time, len(chunk))
+	for i, s := range chunk {
+		keys[i], maxSeqs[i], maxTimes[i] = s.key, s.maxSeq, s.maxTime
+	}
+	return postgres.Collect(ctx, r.pool, sqlMessageBlock, func(row pgx.CollectableRow) (Message, error) {
+		message, number, err := scanMessage(row)
+		if err == nil {
+			each(&message, number)
+		}
+		return message, err
+	}, keys, maxSeqs, maxTimes, int64(block), string(status))
 }
 
 // matches applies the parts of the filter that message_block does not.

@@ -19,7 +19,7 @@ SELECT statement_timestamp() AS now, q.id IS NOT NULL AS queue_exists, p.id IS N
        again.seq AS again_seq, again.transaction_id AS again_transaction, again.retry_at AS again_retry, again.failures AS again_failures,
        m.seq, m.transaction_id, m.created_at, m.visible_at, m.seq <@ c.skip AS skipped, d.failed_at, d.error,
        own.seq IS NOT NULL AS redriven, own.lease_id = c.lease_id AS own_lease, own.failures AS own_failures, own.attempts AS own_attempts,
-       own.retry_at AS own_retry, own.redriven_at, c.consumed_at
+       own.retry_at AS own_retry, own.redriven_at, c.consumed_at, m.headers::text AS headers
   FROM (SELECT $1::text AS queue) AS asked
   LEFT JOIN LATERAL (
         SELECT q.id, q.namespace, q.task, q.paused, q.delayed_processing, q.window_buffer, q.expire_after_seconds, q.max_deliveries,
@@ -68,7 +68,7 @@ SELECT statement_timestamp() AS now, q.id IS NOT NULL AS queue_exists, p.id IS N
          ORDER BY r.seq
          LIMIT 1) AS again ON true
   LEFT JOIN LATERAL (
-        SELECT m.seq, m.transaction_id, m.created_at, m.visible_at
+        SELECT m.seq, m.transaction_id, m.created_at, m.visible_at, m.headers
           FROM belfry.message m WHERE m.partition_id = p.id AND m.transaction_id = $4::text OFFSET 0) AS m ON true
   LEFT JOIN LATERAL (
         SELECT d.failed_at, d.error
