@@ -46,6 +46,9 @@ const (
 	moves   = "sql/queries/engine/deadletter/move.sql" // moves dead letters to the inbox for another queue
 )
 
+// scheduled waits until the schedules of the test have no further instant.
+const scheduled = `DO $$ BEGIN WHILE EXISTS (SELECT FROM belfry.schedule WHERE name LIKE 'once %' AND due_at IS NOT NULL AND error IS NULL) LOOP COMMIT; PERFORM pg_sleep(0.01); END LOOP; END $$`
+
 // doors lists every door. It must name each file that writes JSON of a client to a table.
 var doors = []door{
 	{name: "push", by: []string{appends}, give: overHTTP("/api/v1/push", `{"items":[{"queue":"out","payload":%[1]s}]}`)},
@@ -75,6 +78,19 @@ var doors = []door{
 		name: "attached table", by: []string{"sql/functions/attach/attachment_function.sql", "sql/functions/attach/attach_sql.sql", rejects}, levels: 2,
 		give: inSQL(`INSERT INTO doc (id, body) VALUES ($2, $1::text::json)`),
 	},
+	{name: "schedule", by: []string{"sql/queries/engine/schedule/tick.sql"}, give: func(_ *testing.T, h *house, value string) string {
+		got := ask[any](h.client, call{Method: http.MethodPut, Target: "/api/v1/schedules/s", Body: `{"queue":"out","every":"24h","payload":` + value + `}`})
+		return got.failure
+	}},
+	{
+		name: "instant of a schedule", by: []string{"sql/queries/engine/schedule/tick.sql", rejects},
+		give: inSQL(`SELECT belfry.schedule('once ' || $2, 'out', $1::text::json, at => clock_timestamp() + interval '50 ms')`, scheduled, `DELETE FROM belfry.schedule`),
+	},
+	{name: "run of a schedule", by: []string{"sql/queries/engine/schedule/run.sql", rejects}, give: func(t *testing.T, h *house, value string) string {
+		execute(t, h.conn, `SELECT belfry.schedule('run', 'out', $1::text::json, every => interval '1 day')`, value)
+		ask[any](h.client, post("/api/v1/schedules/run/run", "")).ok(http.StatusOK)
+		return h.rejected(t)
+	}},
 	{name: "message of an import", by: []string{"pkg/engine/queenimport/target.go"}, give: imported(`UPDATE queen.messages SET payload = $1::text::jsonb WHERE transaction_id = 'm7'`)},
 	{name: "state of an import", by: []string{"sql/queries/engine/queenimport/state.sql"}, give: imported(`UPDATE queen_streams.state SET value = $1::text::jsonb`)},
 }
@@ -90,21 +106,27 @@ func overHTTP(path, body string) func(*testing.T, *house, string) string {
 }
 
 func inSQL(statements ...string) func(*testing.T, *house, string) string {
-	return func(t *testing.T, h *house, value string) (reason string) {
+	return func(t *testing.T, h *house, value string) string {
 		h.values++
 		id := fmt.Sprint("value ", h.values)
 		execute(t, h.conn, statements[0], value, id)
 		for _, statement := range statements[1:] {
 			execute(t, h.conn, statement)
 		}
-		until(t, "the sequencer has moved the row", func() (moved bool) {
-			h.scan(t, `SELECT NOT EXISTS (SELECT FROM belfry.inbox)`, nil, &moved)
-			return moved
-		})
-		h.scan(t, `SELECT coalesce((SELECT max(reason) FROM belfry.inbox_rejected), '')`, nil, &reason)
-		execute(t, h.conn, `DELETE FROM belfry.inbox_rejected`)
-		return reason
+		return h.rejected(t)
 	}
+}
+
+// rejected waits until the sequencer has moved all rows, and returns why it has rejected one.
+func (h *house) rejected(t *testing.T) (reason string) {
+	t.Helper()
+	until(t, "the sequencer has moved the row", func() (moved bool) {
+		h.scan(t, `SELECT NOT EXISTS (SELECT FROM belfry.inbox)`, nil, &moved)
+		return moved
+	})
+	h.scan(t, `SELECT coalesce((SELECT max(reason) FROM belfry.inbox_rejected), '')`, nil, &reason)
+	execute(t, h.conn, `DELETE FROM belfry.inbox_rejected`)
+	return reason
 }
 
 func imported(change string) func(*testing.T, *house, string) string {

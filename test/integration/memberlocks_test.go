@@ -50,6 +50,8 @@ redrive: belfry_admin ACCESS EXCLUSIVE
 redrive_job: belfry_admin ACCESS EXCLUSIVE
 resent: belfry_admin ACCESS EXCLUSIVE
 revoked_token: belfry_admin ACCESS EXCLUSIVE
+schedule: belfry_admin ACCESS EXCLUSIVE
+schedules: belfry_admin ACCESS EXCLUSIVE, belfry_producer ACCESS SHARE
 schema_migrations: belfry_admin ACCESS SHARE
 setting: belfry_admin ACCESS EXCLUSIVE
 spool: belfry_admin ACCESS EXCLUSIVE

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"math/rand/v2"
+	"strconv"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -191,24 +192,24 @@ func TestAJoiningGroupSeesAMove(t *testing.T) {
 // While a SQL consumer holds a cursor, a move waits, and holds no lock that pushes need.
 func TestAMoveThatWaitsBlocksNoPush(t *testing.T) {
 	a := newAppointments(t)
-	require.NoError(t, a.push(0, 0))
-	require.NoError(t, a.consume("g"))
+	results, err := a.store.Push(t.Context(), []queue.PushItem{{Queue: "q", Partition: "p", TransactionID: "t", Payload: []byte(`1`), Delay: time.Hour}})
+	require.NoError(t, err)
+	enginetest.Exec(t, a.pool, `SELECT belfry.join_group('q', 'g', 'p', 'all', NULL)`)
 	consumer, err := a.pool.Begin(t.Context())
 	require.NoError(t, err)
 	enginetest.Exec(t, consumer, `SELECT 1 FROM belfry.cursor FOR NO KEY UPDATE`)
 	done := make(chan error, 1)
 	go func() {
-		_, err := a.letters.Reschedule(t.Context(), a.pushed[0].partition, a.pushed[0].transaction, deadletter.Instant{Delay: time.Minute})
+		_, err := a.letters.Reschedule(t.Context(), results[0].PartitionID, "t", deadletter.Instant{Delay: time.Minute})
 		done <- err
 	}()
 	enginetest.Await(t, "the move waits for the cursor", func() bool {
 		return enginetest.Value[bool](t, a.pool, `SELECT count(*) > 0 FROM pg_stat_activity WHERE datname = current_database() AND wait_event_type = 'Lock'`)
 	})
 	for n := range 20 {
-		require.NoError(t, a.push(1, n))
-	}
-	require.NoError(t, consumer.Rollback(t.Context()))
-	if err := <-done; queue.CodeOf(err) != queue.CodeConflict { // the group has received the message if it had no delay
+		_, err := a.store.Push(t.Context(), []queue.PushItem{{Queue: "q", Partition: "p", TransactionID: strconv.Itoa(n), Payload: []byte(`1`)}})
 		require.NoError(t, err)
 	}
+	require.NoError(t, consumer.Rollback(t.Context()))
+	require.NoError(t, <-done)
 }

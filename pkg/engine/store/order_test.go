@@ -41,7 +41,7 @@ func TestCommitOrderIsDeliveryOrder(t *testing.T) {
 
 	enginetest.Exec(t, slow, sql.Query("engine/store/append"), []int64{partition}, []int64{1}, []time.Time{}, []int64{},
 		[]int32{1}, []int32{1}, [][16]byte{slowID}, []string{"slow"}, []string{"{}"}, [][16]byte{}, []string{}, []time.Time{},
-		[]bool{}, true, nil, b.epoch())
+		[]bool{}, true, nil, b.epoch(), []*string{})
 
 	// Another push waits, because the slow producer has locked the partition.
 	later := b.beginPush(item("p", "fast-2"))

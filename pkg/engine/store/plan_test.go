@@ -142,7 +142,7 @@ func TestAPushDoesNotReadOtherPartitions(t *testing.T) {
 		var raw []byte
 		row := conn.QueryRow(t.Context(), "EXPLAIN (ANALYZE, BUFFERS, TIMING OFF, FORMAT JSON) "+sql.Query("engine/store/append"),
 			[]int64{partition}, []int64{1}, []time.Time{}, []int64{}, []int32{1}, []int32{1}, [][16]byte{queue.NewID()},
-			[]string{name}, []string{"{}"}, [][16]byte{}, []string{}, []time.Time{}, []bool{}, true, []int64{}, b.epoch())
+			[]string{name}, []string{"{}"}, [][16]byte{}, []string{}, []time.Time{}, []bool{}, true, []int64{}, b.epoch(), []*string{})
 		require.NoError(t, row.Scan(&raw))
 		var out []struct {
 			Plan enginetest.Plan `json:"Plan"`
