@@ -207,7 +207,7 @@ func (w *walk) waiting(holder *pgx.Conn) []string {
 	})
 	for _, page := range pages.List() {
 		try("page "+page.Path, func(ctx context.Context) error {
-			_, err := w.readPage(ctx, page.Path+"?q="+w.place.queue+"&g="+w.place.group+"&partition="+w.place.partition+"&t="+w.place.message+"&id="+w.change, "")
+			_, err := w.readPage(ctx, page.Path+"?q="+w.place.queue+"&g="+w.place.group+"&partition="+w.place.partition+"&t="+w.place.message+"&id="+w.change+"&name="+w.place.queue, "")
 			return err
 		})
 	}

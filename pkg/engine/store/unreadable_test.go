@@ -149,7 +149,7 @@ func TestARowThatCannotBeReadIsNotAnErrorOfTheClient(t *testing.T) {
 			b := newBench(t, "g", "h")
 			b.push("bad", "bad")
 			b.push("good", "good")
-			b.exec(`CREATE OR REPLACE FUNCTION belfry.delivery_bytes(payload json, transaction_id text, producer_sub text, exact boolean)
+			b.exec(`CREATE OR REPLACE FUNCTION belfry.delivery_bytes(payload json, transaction_id text, producer_sub text, headers json, exact boolean)
 				RETURNS integer LANGUAGE plpgsql AS $$ BEGIN
 				IF transaction_id = 'bad' THEN RAISE SQLSTATE '` + state + `'; END IF; RETURN 1; END $$`)
 			req := request("g", 1)

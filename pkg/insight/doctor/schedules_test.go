@@ -43,8 +43,9 @@ func TestSchedulesThatNeedAnOperator(t *testing.T) {
 	exec(`UPDATE belfry.queue SET paused = true WHERE name IN ('stopped', 'unused')`)
 	requireFindings("", "", "") // the schedules of the paused queue are paused too
 
-	exec(`UPDATE belfry.schedule SET due_at = now() - interval '9 s' WHERE name = 'many-3'`)
+	exec(`UPDATE belfry.schedule SET due_at = now() - interval '5 s' WHERE name = 'many-3'`)
 	requireFindings("", "", "")
+	exec(`UPDATE belfry.schedule SET due_at = next_at WHERE name = 'many-3'`)
 	exec(`UPDATE belfry.schedule SET due_at = now() - interval '5 minutes' WHERE name = 'many-6'`)
 	exec(`UPDATE belfry.schedule SET changed_at = now() - interval '1 hour' WHERE name = 'new'`)
 	requireFindings(`2 schedules are due, and no instance has stored their messages: "new" of queue "free" for 1h0m0s, "many-6" of queue "free" for 5m0s.`, "", "")
