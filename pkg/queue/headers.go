@@ -29,6 +29,13 @@ type header struct{ name, value string }
 // without case. A value has no control characters, so that it can become a header of HTTP. An empty object returns nil. Errors:
 // CodeInvalid; the text names the header after path.
 func ParseHeaders(path string, raw []byte) (Headers, error) {
+	if isStored(raw) {
+		return bytes.Clone(raw), nil
+	}
+	return parseHeaders(path, raw)
+}
+
+func parseHeaders(path string, raw []byte) (Headers, error) {
 	d := jsontext.NewDecoder(bytes.NewReader(raw), jsontext.AllowDuplicateNames(true))
 	if begin, err := d.ReadToken(); err != nil || begin.Kind() != '{' {
 		return nil, Invalidf(`%s must be an object of texts, such as {"tenant": "acme"}`, path)
@@ -66,6 +73,64 @@ func ParseHeaders(path string, raw []byte) (Headers, error) {
 		return nil, Invalidf("%s: %v", path, err)
 	}
 	return encode(path, all, size)
+}
+
+// isStored reports whether headers are written as ParseHeaders writes them, with no more than the characters of ASCII and no
+// escapes. Most clients write them like that. It may report false for others that are written so.
+func isStored(raw []byte) bool {
+	var last []byte
+	size, count := 0, 0
+	for at := 0; ; count++ {
+		opening := byte('{')
+		if count > 0 {
+			opening = ','
+		}
+		name, value, next, ok := member(raw, at, opening)
+		size += len(name) + len(value)
+		if !ok || count == MaxHeaders || size > MaxHeaderBytes || !isStoredName(name) || bytes.Compare(name, last) <= 0 {
+			return false
+		}
+		if last, at = name, next; at == len(raw)-1 {
+			return raw[at] == '}'
+		}
+	}
+}
+
+// member reads the text `{"name":"value"` at a place, with opening for {. The texts have no escapes. next is the place after it.
+func member(raw []byte, at int, opening byte) (name, value []byte, next int, ok bool) {
+	if at >= len(raw) || raw[at] != opening {
+		return nil, nil, 0, false
+	}
+	if name, at = plainText(raw, at+1); at >= len(raw) || raw[at] != ':' {
+		return nil, nil, 0, false
+	}
+	value, next = plainText(raw, at+1)
+	return name, value, next, next < len(raw)
+}
+
+// plainText reads a JSON text of printable ASCII without escapes. next is the place after it, or len(raw) if there is none.
+func plainText(raw []byte, at int) (text []byte, next int) {
+	if at >= len(raw) || raw[at] != '"' {
+		return nil, len(raw)
+	}
+	for end := at + 1; end < len(raw); end++ {
+		switch c := raw[end]; {
+		case c == '"':
+			return raw[at+1 : end], end + 1
+		case c < ' ' || c > '~' || c == '\\':
+			return nil, len(raw)
+		}
+	}
+	return nil, len(raw)
+}
+
+func isStoredName(name []byte) bool {
+	for _, c := range name {
+		if ('a' > c || c > 'z') && ('0' > c || c > '9') && c != '-' && c != '_' && c != '.' {
+			return false
+		}
+	}
+	return 0 < len(name) && len(name) <= MaxHeaderName
 }
 
 func encode(path string, all []header, size int) (Headers, error) {

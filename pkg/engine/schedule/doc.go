@@ -8,7 +8,9 @@
 //     row only if handled_to and changed_at are as they were read. So an instant is stored at most once, whoever runs it.
 //  3. handled_to never decreases, and only instants after it are handled. So a clock that steps back repeats nothing.
 //  4. If the statement fails, handled_to stays. So the next read finds the instant again, and no instant is forgotten.
-//  5. The transaction id of a message is the name of the schedule and the instant. So a partition stores it once, also after the
+//  5. Many schedules that are due together are handled by several statements, two at a time. So messages of different schedules
+//     may be stored in any order. The messages of one schedule are stored in the order of their instants.
+//  6. The transaction id of a message is the name of the schedule and the instant. So a partition stores it once, also after the
 //     schedule was deleted and made again.
 //
 // # Which instance

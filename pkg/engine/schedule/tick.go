@@ -3,11 +3,13 @@ package schedule
 import (
 	"context"
 	"strings"
+	"sync/atomic"
 	"time"
 
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgtype/zeronull"
 	"go.uber.org/zap"
+	"golang.org/x/sync/errgroup"
 
 	"github.com/belfry-mq/belfry/pkg/engine/schedule/when"
 	"github.com/belfry-mq/belfry/pkg/postgres"
@@ -16,10 +18,12 @@ import (
 
 const (
 	// batchRows is how many schedules one statement reads.
-	batchRows = 500
+	batchRows = 1000
 	// batchMessages and batchBytes bound one statement that stores messages. The messages of one schedule are not divided.
-	batchMessages = 1000
+	batchMessages = 250
 	batchBytes    = 4 << 20
+	// batchesAtOnce is how many such statements run at the same time, because one statement uses one processor of the database.
+	batchesAtOnce = 2
 	// maxRules is how many rules a Runner remembers.
 	maxRules = 10_000
 	// floorMargin is how far the floor of a read is behind the clock. It is longer than the delay of an instance.
@@ -155,7 +159,10 @@ func (a *arguments) values() []any {
 
 // handle handles schedules that are due. It returns the next instant, and whether this instance has handled all of them.
 func (r *Runner) handle(ctx context.Context, f *found) (following time.Time, all bool, err error) {
-	following, all = f.following, true
+	following = f.following
+	var incomplete atomic.Bool
+	var sends errgroup.Group
+	sends.SetLimit(batchesAtOnce)
 	var batch []planned
 	messages, bytes := 0, 0
 	for i, one := range f.rows {
@@ -168,13 +175,18 @@ func (r *Runner) handle(ctx context.Context, f *found) (following time.Time, all
 		if i < len(f.rows)-1 && messages < batchMessages && bytes < batchBytes {
 			continue
 		}
-		complete, err := r.send(ctx, f, batch)
-		if err != nil {
-			return following, false, err
-		}
-		all, batch, messages, bytes = all && complete, nil, 0, 0
+		ready := batch
+		sends.Go(func() error {
+			complete, err := r.send(ctx, f, ready)
+			if !complete {
+				incomplete.Store(true)
+			}
+			return err
+		})
+		batch, messages, bytes = nil, 0, 0
 	}
-	return following, all, nil
+	err = sends.Wait()
+	return following, !incomplete.Load(), err
 }
 
 // send stores the messages of schedules. It reports whether it has handled all of them. If the database refuses a value, send
