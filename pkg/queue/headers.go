@@ -108,7 +108,8 @@ func member(raw []byte, at int, opening byte) (name, value []byte, next int, ok 
 	return name, value, next, next < len(raw)
 }
 
-// plainText reads a JSON text of printable ASCII without escapes. next is the place after it, or len(raw) if there is none.
+// plainText reads a JSON text of printable ASCII without escapes. It returns the place after the text, or len(raw) if there is no
+// such text.
 func plainText(raw []byte, at int) (text []byte, next int) {
 	if at >= len(raw) || raw[at] != '"' {
 		return nil, len(raw)

@@ -230,5 +230,5 @@ func TestTwentyTabsShareTheCountsOfAllQueues(t *testing.T) {
 	twenty := counts("b")
 	t.Logf("%d and %d counts for a change with 1 and 20 tabs", one, twenty)
 	require.Positive(t, one)
-	require.LessOrEqual(t, twenty, one+2)
+	require.LessOrEqual(t, twenty, one+5) // without sharing there are 20; on a busy machine a tab may ask after a count has ended
 }

@@ -5,7 +5,7 @@
 //
 //  1. A Runner reads the rows that are due, and computes their messages and following instants. It holds no lock meanwhile.
 //  2. One statement (tick.sql) moves handled_to of each row forward, and inserts the messages into belfry.inbox. It changes a
-//     row only if handled_to and changed_at are as they were read. So an instant is stored at most once, whoever runs it.
+//     row only if handled_to and changed_at are as they were read. So all instances together store an instant at most once.
 //  3. handled_to never decreases, and only instants after it are handled. So a clock that steps back repeats nothing.
 //  4. If the statement fails, handled_to stays. So the next read finds the instant again, and no instant is forgotten.
 //  5. Many schedules that are due together are handled by several statements, two at a time. So messages of different schedules

@@ -59,7 +59,7 @@ type found struct {
 	now, readAt time.Time
 	// delay is the delay of this instance.
 	delay time.Duration
-	// following is the next instant after now. It is zero if there is none.
+	// following is the next instant after now. Zero means that no instant follows.
 	following time.Time
 	rows      []*row
 }
@@ -97,7 +97,7 @@ func (f *found) scan(from pgx.CollectableRow) (*row, error) {
 	return &one, err
 }
 
-// planned is a schedule with what happens to it.
+// planned is a schedule with its outcome.
 type planned struct {
 	*row
 	outcome
