@@ -103,7 +103,7 @@ func TestAResumeHandlesTheInstantsOfThePause(t *testing.T) {
 	for missed := range want {
 		f.put(missed, func(d *Definition) { hourly(d); d.Missed = missed })
 	}
-	f.put("many", func(d *Definition) { d.Spec.Every, d.Missed = time.Second, MissedAll })
+	f.put("many", func(d *Definition) { d.Spec.Every, d.Spec.Starts, d.Missed = time.Second, hour(1), MissedAll })
 	f.mustStep(f.Runner)
 	pause := func(paused bool) {
 		for _, name := range []string{MissedSkip, MissedOne, MissedAll, "many"} {
