@@ -88,8 +88,8 @@ func (a *appointments) move() error {
 	return err
 }
 
-// consume pops and acknowledges messages of a group. While the lease is live nobody can move them, so their instants are those of
-// the delivery.
+// consume pops and acknowledges messages of a group. Nobody can move a message during its lease. So the instant that consume reads
+// is still the instant of the delivery.
 func (a *appointments) consume(group string) error {
 	d, err := a.store.Pop(a.t.Context(), &queue.PopRequest{Queue: "q", Group: group, Batch: 4, Partitions: 2})
 	if err != nil {

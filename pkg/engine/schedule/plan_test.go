@@ -22,7 +22,7 @@ func (f *fixture) fill(n int) {
 		  FROM generate_series(1, $1::int) i`, n)
 }
 
-// explained returns the plan of the read of the schedules that are due, with what it touched.
+// explained returns the plan of the read of the schedules that are due, with the number of touched buffers.
 func (f *fixture) explained(conn *pgx.Conn, r *Runner) (plan enginetest.Plan) {
 	f.t.Helper()
 	raw := enginetest.Value[[]byte](f.t, conn, "EXPLAIN (ANALYZE, BUFFERS, TIMING OFF, FORMAT JSON) "+sqlDue, int64(batchRows), r.clockStep.Load(), zeronull.Timestamptz(r.floor))

@@ -9,7 +9,7 @@ import (
 	"github.com/belfry-mq/belfry/pkg/queue"
 )
 
-// Messages are found by their names with the same status as in a list, and with what a group has left to do.
+// A search by name finds messages with the same status as a list. It also tells whether a group has finished them.
 func TestMessagesAreFoundByTheirNames(t *testing.T) {
 	r := newFixture(t)
 	r.push("q", "p", "1", "2", "3", "4")
