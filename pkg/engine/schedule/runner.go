@@ -113,11 +113,11 @@ func (r *Runner) Run(ctx context.Context) error {
 		} else {
 			r.failures = 0
 		}
+		nextAt := time.Now().Add(next)
 		if changed {
 			_ = backoff.Sleep(ctx, min(readInterval-time.Since(began), next)) // ctx is checked above
-			next -= time.Since(began)
 		}
-		timer.Reset(next)
+		timer.Reset(time.Until(nextAt))
 	}
 }
 

@@ -3,6 +3,7 @@ package schedule
 import (
 	"context"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -286,4 +287,21 @@ func TestCountsOfSchedules(t *testing.T) {
 	require.InDelta(t, 90, counts().Late.Seconds(), 30)
 	f.mustStep(f.Runner)
 	require.Equal(t, Counts{Errors: 1}, counts())
+}
+
+// The time of a slow statement does not make the next read come before its instant.
+func TestASlowStatementCausesNoEarlyRead(t *testing.T) {
+	f := newFixture(t)
+	var reads atomic.Int64
+	f.Peers = func() []queue.ID { // each read asks for the peers
+		reads.Add(1)
+		return nil
+	}
+	f.beforeTick = func() { enginetest.Exec(t, f.pool, `SELECT pg_sleep(0.3)`) }
+	f.run(f.Runner)
+	require.Eventually(t, func() bool { return reads.Load() == 1 }, enginetest.Patience, time.Millisecond)
+	f.put("s", func(d *Definition) { d.Spec.At = time.Now().Add(time.Second) })
+	f.OnSchedule()
+	require.Eventually(t, func() bool { return len(f.ids()) == 1 }, enginetest.Patience, 10*time.Millisecond)
+	require.Equal(t, int64(3), reads.Load(), "one read at the start, one after the change, and one at the instant")
 }
