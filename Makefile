@@ -25,7 +25,7 @@ TEST_FLAGS ?=
 # default is a second, and the tests start more than a hundred such programs.
 export GORACE ?= atexit_sleep_ms=50
 
-.PHONY: help run test examples pooler browser screenshots restore postgres-versions fuzz model chaos chaos-build chaos-faults chaos-network chaos-mix chaos-pooler chaos-schedules chaos-long check fmt fmt-check alerts vet lint build bench bench-dispatch bench-edge release vuln image clean FORCE
+.PHONY: help run test examples pooler browser container screenshots restore postgres-versions fuzz model chaos chaos-build chaos-faults chaos-network chaos-mix chaos-pooler chaos-schedules chaos-long check fmt fmt-check alerts vet lint build bench bench-dispatch bench-edge release vuln image clean FORCE
 
 help: ## List the targets.
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sort | awk -F ':.*## ' '{ printf "  %-14s %s\n", $$1, $$2 }'
@@ -47,6 +47,9 @@ examples: ## Build the examples and run them on a server; needs node, psql.
 
 browser: ## Test the dashboard in a browser; needs chromium, node, npm.
 	go test -tags installed -count=1 ./test/browser
+
+container: ## Build the image and run docker-compose.yml; needs root, podman, podman-compose, debootstrap, prometheus.
+	go test -tags installed -count=1 -v ./test/container
 
 # The folder of the screenshots.
 SHOTS ?= /tmp/belfry-screenshots
