@@ -9,7 +9,6 @@ import (
 	"os"
 	"os/exec"
 	"os/user"
-	"path/filepath"
 	"regexp"
 	"strconv"
 	"strings"
@@ -36,8 +35,8 @@ func installed() string {
 	return string(text)
 }
 
-// install installs the package, and purges it at the end of the test.
-func install(t *testing.T, file string) {
+// install installs the package as docs/install.md says, and purges it at the end of the test.
+func install(t *testing.T, dist string) {
 	t.Helper()
 	require.Zero(t, os.Getuid(), "the test installs a package on this machine, so it needs root")
 	if installed() == debian { // an earlier test was killed
@@ -45,8 +44,10 @@ func install(t *testing.T, file string) {
 	}
 	require.Empty(t, installed(), "a package belfry is installed on this machine; the test would replace and remove it")
 	t.Cleanup(func() { _ = exec.Command("dpkg", "--purge", "belfry").Run() })
-	said := output(t, "dpkg", "--install", file)
-	require.Contains(t, said, "Set BELFRY_DATABASE_URL in /etc/belfry/belfry.env")
+	commands := documented(t, "Debian and Ubuntu")
+	require.Len(t, commands, 2)
+	require.Contains(t, follow(t, dist, commands[0]), base+".deb: OK")
+	require.Contains(t, follow(t, dist, commands[1]), "Set BELFRY_DATABASE_URL in /etc/belfry/belfry.env")
 }
 
 // owner returns the mode, the user and the group of a file, such as "-rw-r----- root belfry".
@@ -63,7 +64,7 @@ func owner(t *testing.T, path string) string {
 }
 
 func testDebian(t *testing.T, dist string) {
-	install(t, filepath.Join(dist, base+".deb"))
+	install(t, dist)
 	for path, want := range map[string]string{
 		"/usr/bin/belfry": "-rwxr-xr-x root root", "/etc/belfry": "drwxr-xr-x root root",
 		"/etc/belfry/belfry.yaml": "-rw-r--r-- root root", "/etc/belfry/belfry.env": "-rw-r----- root belfry",
@@ -83,13 +84,15 @@ func testDebian(t *testing.T, dist string) {
 
 	serveAsTheUnit(t, belfry)
 
-	output(t, "dpkg", "--remove", "belfry")
+	removal := documented(t, "Uninstall")
+	require.Len(t, removal, 2)
+	follow(t, dist, removal[0])
 	require.NoFileExists(t, "/usr/bin/belfry")
 	require.NoFileExists(t, "/usr/lib/systemd/system/belfry.service")
 	text, err := os.ReadFile("/etc/belfry/belfry.env")
 	require.NoError(t, err)
 	require.Contains(t, string(text), "\nBELFRY_DATABASE_URL=postgres", "a removal keeps the settings")
-	output(t, "dpkg", "--purge", "belfry")
+	follow(t, dist, removal[1])
 	for _, path := range []string{"/etc/belfry", "/var/lib/belfry", "/usr/share/doc/belfry"} {
 		require.NoDirExists(t, path)
 	}
@@ -159,7 +162,9 @@ func serveAsTheUnit(t *testing.T, as *user.User) {
 	defer func() { _ = service.Process.Kill() }() // it may have ended
 	told("READY=1")
 	address := regexp.MustCompile(`127\.0\.0\.1:\d+`).FindString(log.String())
-	call := func(args ...string) string { return output(t, "belfry", append(args, "--server", "http://"+address)...) }
+	call := func(args ...string) string {
+		return output(t, "belfry", append(args, "--server", "http://"+address)...)
+	}
 
 	call("push", "orders", `{"id": 41}`)
 	require.Contains(t, call("pop", "orders", "--auto-ack", "-o", "json"), `41`)

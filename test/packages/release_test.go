@@ -93,6 +93,7 @@ func TestARelease(t *testing.T) {
 		"two builds in two folders are equal": testTwoBuildsAreEqual,
 		"checksums name every file":           testChecksums,
 		"the archive has one folder":          testArchive,
+		"archive as documented":               testArchiveAsDocumented,
 		"components are those of the binary":  testComponents,
 		"package for Debian":                  testDebian,
 		"package for Red Hat":                 testRedHat,
