@@ -15,8 +15,14 @@ MODEL_CHECKS ?= 2000
 LINT_VERSION := v2.15.0
 VULN_VERSION := v1.9.0
 GOTESTSUM_VERSION := v1.13.0
+NFPM_VERSION := v2.45.2
+SBOM_VERSION := v1.10.0
+ACTIONLINT_VERSION := v1.7.12
 LINT := .bin/golangci-lint
 GOTESTSUM := .bin/gotestsum
+NFPM := .bin/nfpm
+SBOM := .bin/cyclonedx-gomod
+ACTIONLINT := .bin/actionlint
 
 # Flags of go test, and what follows them.
 TEST_FLAGS ?=
@@ -25,7 +31,7 @@ TEST_FLAGS ?=
 # default is a second, and the tests start more than a hundred such programs.
 export GORACE ?= atexit_sleep_ms=50
 
-.PHONY: help run test examples pooler browser container screenshots restore postgres-versions fuzz model chaos chaos-build chaos-faults chaos-network chaos-mix chaos-pooler chaos-schedules chaos-long check fmt fmt-check alerts vet lint build bench bench-dispatch bench-edge release vuln image clean FORCE
+.PHONY: help run test examples pooler browser container screenshots restore postgres-versions fuzz model chaos chaos-build chaos-faults chaos-network chaos-mix chaos-pooler chaos-schedules chaos-long check fmt fmt-check alerts vet lint build bench bench-dispatch bench-edge release release-tools vuln image clean FORCE
 
 help: ## List the targets.
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sort | awk -F ':.*## ' '{ printf "  %-14s %s\n", $$1, $$2 }'
@@ -145,17 +151,15 @@ chaos-long: ## Run chaos for MINUTES (60) with SEED.
 	go run ./test/chaos --seed $(SEED) --duration $(MINUTES)m
 
 # The platforms of a release; scripts/notices has the same list.
-PLATFORMS := linux/amd64 linux/arm64 darwin/arm64
+PLATFORMS ?= linux/amd64 linux/arm64 darwin/amd64 darwin/arm64 windows/amd64 windows/arm64
 
-release: ## Build static binaries for all platforms, and their checksums, in dist.
-	rm -rf dist && mkdir dist
-	@for platform in $(PLATFORMS); do \
-		name="belfry-$(VERSION)-$${platform%/*}-$${platform#*/}"; echo "building dist/$$name"; \
-		CGO_ENABLED=0 GOOS="$${platform%/*}" GOARCH="$${platform#*/}" \
-			go build -tags release -trimpath -ldflags '$(LDFLAGS)' -o "dist/$$name" ./cmd/belfry; \
-	done
-	cp LICENSE THIRD_PARTY_NOTICES dist/
-	cd dist && sha256sum * >SHA256SUMS
+# The time of all files of a release.
+SOURCE_DATE_EPOCH ?= $(shell git log -1 --format=%ct)
+
+release: $(NFPM) $(SBOM) ## Build archives, packages, lists of components and checksums in dist.
+	go run ./scripts/release -version '$(VERSION)' -epoch '$(SOURCE_DATE_EPOCH)' -platforms '$(PLATFORMS)' -out dist
+
+release-tools: $(NFPM) $(SBOM) $(ACTIONLINT) ## Install the tools of a release into .bin.
 
 vuln: ## Look for known vulnerabilities; needs the internet (vuln.go.dev).
 	go run golang.org/x/vuln/cmd/govulncheck@$(VULN_VERSION) ./...
@@ -179,6 +183,16 @@ $(GOTESTSUM): FORCE
 	@if ! [[ "$$($(GOTESTSUM) --version 2>/dev/null)" == *'$(GOTESTSUM_VERSION)' ]]; then \
 		echo 'installing gotestsum $(GOTESTSUM_VERSION) into .bin'; \
 		GOBIN='$(CURDIR)/.bin' go install gotest.tools/gotestsum@$(GOTESTSUM_VERSION); \
+	fi
+
+# As the linter. Go records the version of a program that it installs.
+$(NFPM): MODULE = github.com/goreleaser/nfpm/v2/cmd/nfpm@$(NFPM_VERSION)
+$(SBOM): MODULE = github.com/CycloneDX/cyclonedx-gomod/cmd/cyclonedx-gomod@$(SBOM_VERSION)
+$(ACTIONLINT): MODULE = github.com/rhysd/actionlint/cmd/actionlint@$(ACTIONLINT_VERSION)
+$(NFPM) $(SBOM) $(ACTIONLINT): FORCE
+	@if ! go version -m $@ 2>/dev/null | grep -qE "^[[:space:]]mod.*[[:space:]]$(lastword $(subst @, ,$(MODULE)))[[:space:]]"; then \
+		echo 'installing $(MODULE) into .bin'; \
+		GOBIN='$(CURDIR)/.bin' go install $(MODULE); \
 	fi
 
 FORCE:

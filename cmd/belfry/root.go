@@ -61,6 +61,7 @@ func newRootCmd() *cobra.Command {
 		root.AddCommand(cmd)
 	}
 	root.AddCommand(newDevCmd(), newConfigCmd(), newHealthCmd(), newBenchCmd(), newTokenCmd(), newVersionCmd())
+	addPages(root)
 	markRunErrors(root)
 	return root
 }

@@ -38,12 +38,32 @@ stalls, the server drops log lines and counts them in belfry_log_dropped_total.`
 				if unknown := cfg.Unknown(); len(unknown) > 0 {
 					log.Warn("unknown environment variables with the prefix BELFRY_ were ignored", zap.Strings("variables", unknown))
 				}
-				return app.Run(ctx, cfg, log, func(addr net.Addr) {
-					log.Info("ready", zap.Stringer("addr", addr), zap.String("version", app.Version()))
-				})
+				return serve(ctx, cfg, log)
 			})
 		},
 	}
+}
+
+// serve runs the server until ctx ends. The service manager learns when the server is ready, and when it begins to stop.
+func serve(ctx context.Context, cfg config.Config, log *zap.Logger) error {
+	tell := func(state string) {
+		if err := notifyManager(state); err != nil {
+			log.Warn("the service manager was not told the state of the server", zap.String("state", state), zap.Error(err))
+		}
+	}
+	told := make(chan struct{})
+	running := context.AfterFunc(ctx, func() {
+		defer close(told)
+		tell(stateStopping)
+	})
+	err := app.Run(ctx, cfg, log, func(addr net.Addr) {
+		log.Info("ready", zap.Stringer("addr", addr), zap.String("version", app.Version()))
+		tell(stateReady)
+	})
+	if !running() {
+		<-told
+	}
+	return err
 }
 
 // checkServe returns an error if `belfry serve` refuses the configuration before it connects to the database.

@@ -22,7 +22,7 @@ const (
 )
 
 // platforms are the operating systems and architectures of a release. The Makefile builds a binary for each of them.
-var platforms = []string{"linux/amd64", "linux/arm64", "darwin/arm64"}
+var platforms = []string{"linux/amd64", "linux/arm64", "darwin/amd64", "darwin/arm64", "windows/amd64", "windows/arm64"}
 
 // terms matches the names of the files that must be distributed with a binary.
 var terms = regexp.MustCompile(`(?i)^(licen[cs]e|copying|notice|patents)([.-].*)?$`)

@@ -5,7 +5,6 @@ import (
 	"runtime"
 	"strconv"
 	"strings"
-	"syscall"
 	"time"
 )
 
@@ -38,15 +37,6 @@ func (s *sampler) sample(now time.Time, pool func() (size, idle, active int64)) 
 	f.PoolSize, f.PoolIdle, f.PoolActive = pool()
 	s.at, s.user, s.system = now, user, system
 	return f
-}
-
-// CPUTimes returns the CPU time that this process has used.
-func CPUTimes() (user, system time.Duration) {
-	var used syscall.Rusage
-	if err := syscall.Getrusage(syscall.RUSAGE_SELF, &used); err != nil {
-		return 0, 0
-	}
-	return time.Duration(used.Utime.Nano()), time.Duration(used.Stime.Nano())
 }
 
 // Memory returns the resident memory and the heap of this process, in bytes. Without /proc, resident is the memory
