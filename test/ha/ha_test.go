@@ -1,0 +1,233 @@
+//go:build installed
+
+package ha
+
+import (
+	"context"
+	"flag"
+	"fmt"
+	"os"
+	"path/filepath"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/jackc/pgx/v5/pgxpool"
+	"github.com/stretchr/testify/require"
+
+	"github.com/belfry-mq/belfry/test/bench/rig"
+	"github.com/belfry-mq/belfry/test/chaos/check"
+	"github.com/belfry-mq/belfry/test/chaos/history"
+	"github.com/belfry-mq/belfry/test/chaos/principals"
+	"github.com/belfry-mq/belfry/test/chaos/workload"
+	"github.com/belfry-mq/belfry/test/chaos/world"
+)
+
+var (
+	kills       = flag.Int("kills", 1, "how often the primary is killed")
+	switchovers = flag.Int("switchovers", 1, "how many switchovers there are")
+	freezes     = flag.Int("freezes", 0, "how often the primary is frozen")
+)
+
+const (
+	instances = 2
+	// maxDelay is how much longer than a commit a push may be impossible.
+	maxDelay = 3 * time.Second
+	// faultPatience limits the time from a fault until messages flow again.
+	faultPatience = 2 * time.Minute
+	// calm is the time with traffic before and after a fault.
+	calm = 2 * time.Second
+	// drainPatience limits the time until all messages are delivered.
+	drainPatience = 2 * time.Minute
+	wakeBound     = 2 * time.Second
+)
+
+func TestMain(m *testing.M) {
+	if code, child := rig.RunChild(nil); child {
+		os.Exit(code)
+	}
+	flag.Parse()
+	os.Exit(m.Run())
+}
+
+// run is a test with its processes and clients.
+type run struct {
+	t        *testing.T
+	cluster  *cluster
+	servers  []*rig.Process
+	urls     []string
+	database *pgxpool.Pool // goes to the primary, as Belfry does
+	commits  gaps          // of any node, without Belfry
+	numbered *numbered
+	recorder *history.Recorder
+	chaos    *workload.Clients
+	windows  []check.FaultWindow
+}
+
+// TestFailovers injects the faults of the flags. During each fault it measures how long no commit and no push is accepted. After
+// the last fault every accepted message must reach every group, and all rules of the chaos test must hold.
+func TestFailovers(t *testing.T) {
+	dir, err := os.MkdirTemp("/tmp", "belfry-ha-")
+	require.NoError(t, err)
+	require.NoError(t, os.Chmod(dir, 0o755))
+	t.Cleanup(func() {
+		if t.Failed() {
+			t.Logf("the logs are in %s", dir)
+			return
+		}
+		require.NoError(t, os.RemoveAll(dir))
+	})
+	ctx := t.Context()
+	began := time.Now()
+	r := &run{t: t, cluster: startCluster(ctx, t, dir)}
+	t.Logf("the cluster started in %s", round(time.Since(began)))
+	r.startServers(ctx)
+	require.NoError(t, check.Watch(ctx, r.database))
+	r.recorder = history.NewRecorder()
+	r.chaos = workload.New(workload.Config{
+		Seed: 1, URLs: r.urls, Recorder: r.recorder, Queues: 2, Partitions: 3, Producers: 2, Consumers: 1, Database: r.database, SQLProducers: 1, SQLConsumers: 1,
+	})
+	require.NoError(t, r.chaos.Prepare(ctx))
+	r.numbered = newNumbered(r.urls)
+	for i := range r.urls { // the groups exist before the first message
+		require.NoError(t, r.numbered.receive(ctx, i))
+	}
+	stop := r.work(ctx)
+	r.injectAll(ctx)
+	stop()
+	r.judge(ctx)
+}
+
+// startServers starts Belfry with the settings of the example.
+func (r *run) startServers(ctx context.Context) {
+	vars := readVariables(r.t, "belfry.env")
+	for name, value := range vars {
+		vars[name] = localize(value, r.cluster.port)
+	}
+	env := with(vars, map[string]string{
+		"BELFRY_HTTP_ADDR": "127.0.0.1:0", "BELFRY_HTTP_DRAIN_DELAY": "0s",
+		// The workload of the chaos test needs these.
+		"BELFRY_AUTH_ENABLED": "true", "BELFRY_AUTH_SECRET": principals.Secret,
+		"BELFRY_DEFAULTS_LEASE_TIME": workload.LeaseTime.String(), "BELFRY_DEFAULTS_RETRY_LIMIT": fmt.Sprint(workload.RetryLimit), "BELFRY_DEFAULTS_RETRY_DELAY": "0s",
+		"BELFRY_SWEEP_RETENTION_INTERVAL": "500ms", "BELFRY_SWEEP_EVICTION_INTERVAL": "500ms", "BELFRY_SWEEP_PARTITION_CLEANUP_INTERVAL": "500ms",
+		"BELFRY_SWEEP_PARTITION_CLEANUP_DAYS": fmt.Sprint(int(world.IdleAfter.Hours() / 24)),
+	})
+	for i := range instances {
+		log, err := os.Create(filepath.Join(r.cluster.dir, fmt.Sprintf("belfry%d.log", i+1)))
+		require.NoError(r.t, err)
+		server, err := rig.Program{Name: "server", Env: env, Errors: log}.Start()
+		require.NoError(r.t, err)
+		require.NoError(r.t, log.Close())
+		r.t.Cleanup(func() { require.NoError(r.t, server.Stop()) })
+		addr, err := server.ReadLine(ctx)
+		require.NoError(r.t, err)
+		r.servers, r.urls = append(r.servers, server), append(r.urls, "http://"+addr)
+	}
+	var err error
+	r.database, err = pgxpool.New(ctx, vars["BELFRY_DATABASE_URL"]+"&pool_max_conns=8&connect_timeout=1")
+	require.NoError(r.t, err)
+	r.t.Cleanup(r.database.Close)
+}
+
+// work starts all clients and the meters. The result stops them, and drains the queues of the chaos test.
+func (r *run) work(ctx context.Context) (stop func()) {
+	metering, endMeter := context.WithCancel(ctx)
+	working, endWork := context.WithCancel(ctx)
+	var meters, workers sync.WaitGroup
+	for _, n := range r.cluster.nodes {
+		meters.Go(func() { probeNode(metering, n, &r.commits) })
+	}
+	workers.Go(func() { r.chaos.Work(ctx, working) })
+	for i := range r.urls {
+		workers.Go(func() { r.numbered.produce(ctx, working, i) })
+		meters.Go(func() { r.numbered.consume(ctx, metering, i) })
+	}
+	return func() {
+		endWork()
+		workers.Wait()
+		draining, cancel := context.WithTimeout(ctx, drainPatience)
+		defer cancel()
+		_, err := r.database.Exec(draining, "SELECT belfry.wake()")
+		require.NoError(r.t, err)
+		require.NoError(r.t, r.chaos.Drain(draining, func(ctx context.Context) (int64, error) {
+			return workload.Remaining(ctx, r.database, r.chaos.Reads())
+		}))
+		for len(r.numbered.missing()) > 0 && pause(draining, lookInterval) {
+		}
+		endMeter()
+		meters.Wait()
+	}
+}
+
+// injectAll injects the faults of the flags, one after the other.
+func (r *run) injectAll(ctx context.Context) {
+	for range *kills {
+		r.inject(ctx, "kill -9 of the primary", func(primary *node) (repair func() error) {
+			primary.kill()
+			return primary.start
+		})
+	}
+	for range *switchovers {
+		r.inject(ctx, "switchover", func(primary *node) (repair func() error) {
+			require.NoError(r.t, r.cluster.switchOver(ctx, primary))
+			return func() error { return nil }
+		})
+	}
+	for range *freezes {
+		r.inject(ctx, "frozen primary", func(primary *node) (repair func() error) {
+			thaw := primary.freeze()
+			return func() error { thaw(); return nil }
+		})
+	}
+}
+
+// inject injects a fault, waits until messages flow again, repairs what the fault broke, and waits until the cluster is whole.
+func (r *run) inject(ctx context.Context, name string, fault func(primary *node) (repair func() error)) {
+	r.t.Helper()
+	pause(ctx, calm)
+	r.commits.take()
+	r.numbered.longest()
+	primary := r.cluster.leader(ctx)
+	require.NotNil(r.t, primary)
+	// Only commits that were acknowledged must survive.
+	rewound := r.recorder.Begin(history.Operation{Kind: history.Rewound, Outcome: history.Done})
+	began := time.Now()
+	repair := fault(primary)
+	done := time.Now()
+	for !r.commits.since(done) || !r.numbered.flows(done) {
+		require.True(r.t, time.Since(done) < faultPatience && pause(ctx, lookInterval), "%s: messages do not flow again", name)
+	}
+	pause(ctx, calm)
+	commits := r.commits.take()
+	pushes, deliveries := r.numbered.longest()
+	r.t.Logf("%-22s without commits %6s, without pushes %6s, without deliveries %6s; after %s", name, round(commits), round(pushes), round(deliveries), round(time.Since(began)))
+	require.NoError(r.t, repair())
+	repaired := time.Now()
+	r.cluster.untilWhole(ctx, r.t)
+	r.recorder.End(rewound)
+	r.t.Logf("%-22s the cluster is whole %s after the repair", "", round(time.Since(repaired)))
+	lasted := r.recorder.Now() - rewound.Begin
+	r.windows = append(r.windows, check.FaultWindow{Begin: rewound.Begin, End: r.recorder.Now(), Allowance: lasted, SQLAllowance: lasted})
+	if pushes > commits+maxDelay || deliveries > commits+maxDelay {
+		r.t.Errorf("%s: commits were impossible for %s, pushes for %s, deliveries for %s: at most %s more is allowed", name, round(commits), round(pushes), round(deliveries), maxDelay)
+	}
+}
+
+// judge checks that all messages have arrived, and the rules of the chaos test.
+func (r *run) judge(ctx context.Context) {
+	r.t.Logf("%d numbered messages were accepted", r.numbered.pushed)
+	require.Empty(r.t, r.numbered.missing())
+	operations := r.recorder.Operations()
+	r.chaos.Resolve(operations)
+	state, err := check.ReadAll(ctx, r.database, r.chaos.Queues(), nil, r.recorder.Began())
+	require.NoError(r.t, err)
+	r.t.Logf("%d operations of the chaos workload", len(operations))
+	require.Empty(r.t, r.chaos.Complaints())
+	for _, v := range check.Run(operations, state, check.Options{
+		WakeBound: wakeBound, LeaseDuration: workload.LeaseTime + 2*time.Second, IdleAfter: world.IdleAfter, Windows: r.windows,
+	}) {
+		r.t.Error(v)
+	}
+}
+
+func round(d time.Duration) time.Duration { return d.Round(10 * time.Millisecond) }
