@@ -70,9 +70,7 @@ func open(ctx context.Context, cfg Config, applicationName string, warm int32, s
 	if pc.ConnConfig.RuntimeParams["application_name"] == "" {
 		pc.ConnConfig.RuntimeParams["application_name"] = applicationName
 	}
-	if pc.ConnConfig.ConnectTimeout == 0 {
-		pc.ConnConfig.ConnectTimeout = cfg.RequestTimeout
-	}
+	ShareConnectTimeout(&pc.ConnConfig.Config, cfg.RequestTimeout)
 	pc.BeforeConnect = p.detectPooler
 	pc.AfterConnect = p.configure
 	closesOn := pc.ConnConfig.OnPgError
