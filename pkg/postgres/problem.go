@@ -83,8 +83,8 @@ const DirectKeys = "database.url (database.listen_url when it is set)"
 const connectTimeout = 10 * time.Second
 
 // Connect opens a connection. It blocks for at most connect_timeout of the URL for each address. If the URL has no
-// connect_timeout, it blocks for at most ten seconds in total, and the hosts share the time until then or until ctx ends. Its error says what to change, and has no password. key is the
-// setting with the URL.
+// connect_timeout, it blocks for at most ten seconds in total, and the hosts share the time until then or until ctx ends. Its
+// error says what to change, and has no password. key is the setting with the URL.
 func Connect(ctx context.Context, cc *pgx.ConnConfig, key string) (*pgx.Conn, error) {
 	bounded := ctx
 	if cc.ConnectTimeout == 0 {

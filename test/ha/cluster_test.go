@@ -239,6 +239,16 @@ func (c *cluster) createDatabase(ctx context.Context, t *testing.T) {
 		run("postgres", statement)
 	}
 	run("belfry", "CREATE TABLE public.meter (at timestamptz)")
+	for _, n := range c.nodes { // a standby that is behind would refuse connections to a database that it does not know yet
+		for {
+			conn, err := pgx.Connect(ctx, n.url("belfry"))
+			if err == nil {
+				require.NoError(t, conn.Close(ctx))
+				break
+			}
+			require.True(t, pause(ctx, lookInterval), "%s does not have the database: %v", n.name, err)
+		}
+	}
 }
 
 // switchOver makes another node the primary. It returns when Patroni says that this is done.

@@ -47,6 +47,12 @@ func newNumbered(urls []string) *numbered {
 	return n
 }
 
+// configure creates the queue. A pop or an ack that a fault interrupts costs an attempt, so the limit is high.
+func (n *numbered) configure(ctx context.Context) error {
+	options := map[string]any{"leaseTime": 2, "retryLimit": 1000}
+	return n.send(ctx, 0, http.MethodPost, "/api/v1/configure", map[string]any{"queue": numberedQueue, "options": options}, nil)
+}
+
 // send sends a request and decodes the answer.
 func (n *numbered) send(ctx context.Context, server int, method, target string, body, into any) error {
 	ctx, cancel := context.WithTimeout(ctx, callTimeout)
