@@ -5,5 +5,5 @@
 // The tests need patroni, etcd and Postgres, so they have the build tag installed. Nothing in this folder is part of the server.
 //
 //	go test -tags installed -v ./test/ha                                    # one kill, one switchover
-//	go test -tags installed -v ./test/ha -timeout 1h -args -kills 10 -freezes 2
+//	go test -tags installed -v ./test/ha -timeout 1h -args -delay 3s -kills 10 -freezes 2
 package ha

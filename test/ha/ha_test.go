@@ -28,12 +28,13 @@ var (
 	kills       = flag.Int("kills", 1, "how often the primary is killed")
 	switchovers = flag.Int("switchovers", 1, "how many switchovers there are")
 	freezes     = flag.Int("freezes", 0, "how often the primary is frozen")
+	thaws       = flag.Bool("thaw", false, "a frozen primary continues after the promotion; with Patroni 3.0.2 this loses accepted messages")
+	// On the busy machine of the other tests, everything takes longer. `make ha` sets 3 s.
+	maxDelay = flag.Duration("delay", 10*time.Second, "how much longer than a commit a push and a delivery may be impossible")
 )
 
 const (
 	instances = 2
-	// maxDelay is how much longer than a commit a push may be impossible.
-	maxDelay = 3 * time.Second
 	// faultPatience limits the time from a fault until messages flow again.
 	faultPatience = 2 * time.Minute
 	// calm is the time with traffic before and after a fault.
@@ -177,7 +178,14 @@ func (r *run) injectAll(ctx context.Context) {
 	}}
 	freeze := fault{"frozen primary", func(primary *node) func() error {
 		thaw := primary.freeze()
-		return func() error { thaw(); return nil }
+		return func() error {
+			if *thaws {
+				thaw()
+				return nil
+			}
+			primary.kill() // as a watchdog does
+			return primary.start()
+		}
 	}}
 	kill := fault{"kill -9 of the primary", func(primary *node) func() error {
 		primary.kill()
@@ -212,10 +220,10 @@ func (r *run) inject(ctx context.Context, f fault) {
 	pushes, deliveries := r.numbered.longest()
 	r.t.Logf("%-22s without commits %6s, without pushes %6s, without deliveries %6s", f.name, round(commits), round(pushes), round(deliveries))
 	require.NoError(r.t, repair())
-	if pushes > commits+maxDelay || deliveries > commits+maxDelay {
-		r.t.Errorf("%s: there were no commits for %s, no pushes for %s, no deliveries for %s: at most %s more is allowed", f.name, round(commits), round(pushes), round(deliveries), maxDelay)
+	if pushes > commits+*maxDelay || deliveries > commits+*maxDelay {
+		r.t.Errorf("%s: there were no commits for %s, no pushes for %s, no deliveries for %s: at most %s more is allowed", f.name, round(commits), round(pushes), round(deliveries), *maxDelay)
 	}
-	// A frozen primary works for a moment after the repair, and what it does then is lost.
+	// A primary that was frozen can work for a moment after a thaw, and what it does then is lost.
 	pause(ctx, calm)
 	r.recorder.End(rewound)
 	lasted := r.recorder.Now() - rewound.Begin
@@ -235,6 +243,10 @@ func (r *run) judge(ctx context.Context) {
 	for _, v := range check.Run(operations, state, check.Options{
 		WakeBound: wakeBound, LeaseDuration: workload.LeaseTime + 2*time.Second, IdleAfter: world.IdleAfter, Windows: r.windows,
 	}) {
+		if v.Late() { // the delay of deliveries is measured above
+			r.t.Log(v)
+			continue
+		}
 		r.t.Error(v)
 	}
 }
