@@ -1,4 +1,4 @@
-//go:build installed
+//go:build installed && linux
 
 package ha
 
