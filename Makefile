@@ -31,7 +31,7 @@ TEST_FLAGS ?=
 # default is a second, and the tests start more than a hundred such programs.
 export GORACE ?= atexit_sleep_ms=50
 
-.PHONY: help run test examples pooler browser container screenshots restore postgres-versions fuzz model chaos chaos-build chaos-faults chaos-network chaos-mix chaos-pooler chaos-schedules chaos-long check fmt fmt-check alerts vet lint build bench bench-dispatch bench-edge release release-tools vuln image clean FORCE
+.PHONY: help run test examples pooler browser container screenshots restore postgres-versions fuzz model chaos chaos-build chaos-faults chaos-network chaos-mix chaos-pooler chaos-schedules chaos-long ha check fmt fmt-check alerts vet lint build bench bench-dispatch bench-edge release release-tools vuln image clean FORCE
 
 help: ## List the targets.
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sort | awk -F ':.*## ' '{ printf "  %-14s %s\n", $$1, $$2 }'
@@ -42,7 +42,7 @@ run: ## Run Belfry with a private Postgres; Ctrl-C stops both.
 # Many tests wait for timeouts, so three packages run at a time even with two processors. The package that takes longest
 # comes first. The timeout is for busy cores (scripts/steady). A test that fails is run once more, see scripts/tests.
 test: $(GOTESTSUM) ## Run all tests with the race detector; needs the Postgres programs.
-	go run ./scripts/tests ./test/integration ./... -- -race -shuffle=on -timeout 40m -p 3 $(TEST_FLAGS)
+	go run ./scripts/tests ./test/integration ./test/ha ./... -- -race -shuffle=on -timeout 40m -p 3 $(TEST_FLAGS)
 
 pooler: ## Run behind PgBouncer, in session and in transaction mode; needs pgbouncer.
 	go test -race -tags installed -count=1 -run '^TestPooler' ./test/integration
@@ -147,8 +147,13 @@ chaos-schedules: chaos-build
 
 SEED ?= 0
 MINUTES ?= 60
-chaos-long: ## Run chaos for MINUTES (60) with SEED.
+chaos-long: ## Run chaos for MINUTES (60) with SEED, and make ha.
 	go run ./test/chaos --seed $(SEED) --duration $(MINUTES)m
+	$(MAKE) ha
+
+KILLS ?= 10
+ha: ## Kill, freeze and switch over the primary of a Patroni cluster; needs patroni, etcd, 20 minutes.
+	go test -tags installed -count=1 -v -timeout 1h ./test/ha -args -delay 3s -kills $(KILLS) -switchovers 2 -freezes 2
 
 # The platforms of a release; scripts/notices has the same list.
 PLATFORMS ?= linux/amd64 linux/arm64 darwin/amd64 darwin/arm64 windows/amd64 windows/arm64

@@ -42,7 +42,7 @@ func (p *Pinger) Ping(ctx context.Context) error {
 	if p.conn != nil && p.pingOpen(ctx) == nil {
 		return nil
 	}
-	conn, err := pgconn.ConnectConfig(ctx, p.config)
+	conn, err := pgconn.ConnectConfig(ctx, p.sharing(ctx))
 	if err != nil {
 		return fmt.Errorf("connecting to ping the database: %w", err)
 	}
@@ -59,6 +59,20 @@ func (p *Pinger) pingOpen(ctx context.Context) error {
 		defer cancel()
 	}
 	return p.ping(ctx)
+}
+
+// sharing returns the config for a new connection. The hosts share the time until ctx ends, also if the URL has a longer
+// connect_timeout.
+func (p *Pinger) sharing(ctx context.Context) *pgconn.Config {
+	deadline, ok := ctx.Deadline()
+	if !ok {
+		return p.config
+	}
+	config := p.config.Copy()
+	if share := hostShare(config, time.Until(deadline)); config.ConnectTimeout == 0 || share < config.ConnectTimeout {
+		config.ConnectTimeout = share
+	}
+	return config
 }
 
 // ping drops the connection if it fails.

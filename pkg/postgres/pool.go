@@ -70,10 +70,11 @@ func open(ctx context.Context, cfg Config, applicationName string, warm int32, s
 	if pc.ConnConfig.RuntimeParams["application_name"] == "" {
 		pc.ConnConfig.RuntimeParams["application_name"] = applicationName
 	}
-	if pc.ConnConfig.ConnectTimeout == 0 {
-		pc.ConnConfig.ConnectTimeout = cfg.RequestTimeout
+	ShareConnectTimeout(&pc.ConnConfig.Config, cfg.RequestTimeout)
+	pc.BeforeConnect = func(ctx context.Context, config *pgx.ConnConfig) error {
+		p.hosts.arrange(config)
+		return p.detectPooler(ctx, config)
 	}
-	pc.BeforeConnect = p.detectPooler
 	pc.AfterConnect = p.configure
 	closesOn := pc.ConnConfig.OnPgError
 	pc.ConnConfig.OnPgError = func(conn *pgconn.PgConn, err *pgconn.PgError) (keep bool) {
@@ -177,6 +178,7 @@ type losses struct {
 	broken     atomic.Bool
 	allRetired atomic.Int64 // the time of the latest call of RetireConnections
 	allDoubted atomic.Int64 // the time of the latest call of DoubtConnections
+	hosts      hostOrder
 }
 
 // now returns the time since the opening of the first pool. A clock that is set back

@@ -83,14 +83,17 @@ const DirectKeys = "database.url (database.listen_url when it is set)"
 const connectTimeout = 10 * time.Second
 
 // Connect opens a connection. It blocks for at most connect_timeout of the URL for each address. If the URL has no
-// connect_timeout, it blocks for at most ten seconds in total. Its error says what to change, and has no password. key is the
-// setting with the URL.
+// connect_timeout, it blocks for at most ten seconds in total, and the hosts share the time until then or until ctx ends. Its
+// error says what to change, and has no password. key is the setting with the URL.
 func Connect(ctx context.Context, cc *pgx.ConnConfig, key string) (*pgx.Conn, error) {
 	bounded := ctx
 	if cc.ConnectTimeout == 0 {
 		var cancel context.CancelFunc
 		bounded, cancel = context.WithTimeout(ctx, connectTimeout)
 		defer cancel()
+		deadline, _ := bounded.Deadline()
+		cc = cc.Copy()
+		ShareConnectTimeout(&cc.Config, time.Until(deadline))
 	}
 	conn, err := pgx.ConnectConfig(bounded, cc)
 	if err != nil {

@@ -194,7 +194,7 @@ func (c *chaos) drain(ctx context.Context) error {
 		return fmt.Errorf("waking the sequencer: %w", err)
 	}
 	err := c.clients.Drain(ctx, func(ctx context.Context) (int64, error) {
-		return remaining(ctx, c.world.Database(), c.clients.Reads())
+		return workload.Remaining(ctx, c.world.Database(), c.clients.Reads())
 	})
 	printf(c.out, "drained in %s\n", short(c.recorder.Now()-begun))
 	return err

@@ -16,6 +16,7 @@ import (
 	"github.com/belfry-mq/belfry/test/chaos/check"
 	"github.com/belfry-mq/belfry/test/chaos/history"
 	"github.com/belfry-mq/belfry/test/chaos/principals"
+	"github.com/belfry-mq/belfry/test/chaos/workload"
 	"github.com/belfry-mq/belfry/test/chaos/world"
 )
 
@@ -92,14 +93,14 @@ func falsify(ctx context.Context, t *testing.T, e evidence) {
 	silent.operations = slices.DeleteFunc(slices.Clone(e.operations), func(o history.Operation) bool { return o.Kind == history.Push })
 	require.ErrorContains(t, judge(ctx, silent), "unpushed: ")
 
-	left, err := remaining(ctx, e.database, e.reads)
+	left, err := workload.Remaining(ctx, e.database, e.reads)
 	require.NoError(t, err)
 	require.Zero(t, left)
 	_, err = e.database.Exec(ctx, `UPDATE belfry.cursor c SET committed = committed - 1
 		FROM belfry.partition p JOIN belfry.queue q ON q.id = p.queue_id
 		WHERE c.partition_id = p.id AND q.name = $1`, e.queues[0])
 	require.NoError(t, err)
-	left, err = remaining(ctx, e.database, e.reads)
+	left, err = workload.Remaining(ctx, e.database, e.reads)
 	require.NoError(t, err)
 	readers := 0
 	for _, read := range e.reads {

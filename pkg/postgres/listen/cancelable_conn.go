@@ -14,7 +14,7 @@ import (
 )
 
 const (
-	// connectTimeout bounds connecting, unless the URL sets another limit.
+	// connectTimeout bounds connecting, unless the URL sets another limit. The hosts of the URL share it.
 	connectTimeout = 5 * time.Second
 	// closeTimeout bounds the regular close of a connection.
 	closeTimeout = time.Second
@@ -40,9 +40,7 @@ func parse(url, applicationName string) (*pgx.ConnConfig, error) {
 		return nil, err
 	}
 	config.RuntimeParams["application_name"] = applicationName
-	if config.ConnectTimeout == 0 {
-		config.ConnectTimeout = connectTimeout
-	}
+	postgres.ShareConnectTimeout(&config.Config, connectTimeout)
 	// A hot standby accepts neither LISTEN nor NOTIFY. If the URL has several hosts, pgx then tries the next host.
 	if config.ValidateConnect == nil {
 		config.ValidateConnect = pgconn.ValidateConnectTargetSessionAttrsReadWrite
