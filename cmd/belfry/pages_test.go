@@ -1,0 +1,246 @@
+//go:build installed && !release
+
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+)
+
+// block is a code block of a page, as the page shows it.
+type block struct{ page, language, text string }
+
+func (b block) String() string {
+	first, _, _ := strings.Cut(b.text, "\n")
+	return fmt.Sprintf("%s: the %s block that begins with %q", b.page, b.language, first)
+}
+
+// treatment says how the test runs one block. A block without a treatment runs to its end and must succeed.
+type treatment struct {
+	page, part string // the block of the page that contains this part
+	want       string // a part of the output; the test replaces each sequence of spaces by one space
+	// before is a line of shell code that runs first, because the section assumes its effect.
+	before string
+	// until is set for a block that runs until it is stopped. It is the output that shows that the block works. Then the
+	// test stops the block. A server runs until the end of the page.
+	until string
+	// notRun is the reason why no test runs the block.
+	notRun string
+}
+
+// runner runs the blocks of one page in their order, in one folder, with one server and one database.
+type runner struct {
+	*kitchen
+	root string // the repository
+	addr string // of the server that the blocks use
+	n    int    // the number of blocks that have run
+	// stops has functions that end the blocks that still run.
+	stops []func()
+}
+
+// otherPages have blocks that other tests run.
+var otherPages = map[string]string{
+	"docs/cli.md":     "TestCommandsOfTheDocumentation",
+	"docs/recipes.md": "TestRecipes",
+}
+
+// blocksOfPages returns the code blocks of README.md and of the pages in docs. It does not return the blocks without a
+// language, which show output or syntax.
+func blocksOfPages(t *testing.T, root string) (found []block) {
+	t.Helper()
+	names := []string{"README.md"}
+	for _, pattern := range []string{"docs/*.md", "docs/coming-from/*.md"} {
+		some, err := filepath.Glob(filepath.Join(root, pattern))
+		require.NoError(t, err)
+		for _, name := range some {
+			relative, err := filepath.Rel(root, name)
+			require.NoError(t, err)
+			names = append(names, relative)
+		}
+	}
+	for _, name := range names {
+		if otherPages[name] != "" {
+			continue
+		}
+		text, err := os.ReadFile(filepath.Join(root, name)) //nolint:gosec // a page of the repository
+		require.NoError(t, err)
+		for _, match := range fence.FindAllStringSubmatch(string(text), -1) {
+			if match[1] != "" && match[1] != "mermaid" {
+				found = append(found, block{name, match[1], match[2]})
+			}
+		}
+	}
+	return found
+}
+
+// treatmentOf returns the treatment of a block, and counts its use.
+func treatmentOf(b block, uses []int) (how treatment) {
+	for i, one := range treatments {
+		if one.page == b.page && strings.Contains(b.text, one.part) {
+			how = one
+			uses[i]++
+		}
+	}
+	return how
+}
+
+// Each code block of README.md and of the pages in docs runs as the page shows it, or has a reason in treatments.
+func TestPages(t *testing.T) {
+	t.Parallel()
+	root, err := filepath.Abs("../..")
+	require.NoError(t, err)
+	uses := make([]int, len(treatments))
+	var names []string
+	ofPage := map[string][]func(r *runner){}
+	for _, b := range blocksOfPages(t, root) {
+		how := treatmentOf(b, uses)
+		if how.notRun != "" {
+			continue
+		}
+		if ofPage[b.page] == nil {
+			names = append(names, b.page)
+		}
+		ofPage[b.page] = append(ofPage[b.page], func(r *runner) { r.do(b, how) })
+	}
+	for i, n := range uses {
+		require.Equal(t, 1, n, "blocks that the entry %q of %s in treatments is for", treatments[i].part, treatments[i].page)
+	}
+	for _, name := range names {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			r := newRunner(t, root)
+			defer r.end()
+			for _, run := range ofPage[name] {
+				run(r)
+			}
+			t.Logf("%d blocks", r.n)
+		})
+	}
+}
+
+func newRunner(t *testing.T, root string) *runner {
+	t.Helper()
+	k := newKitchen(t)
+	r := &runner{kitchen: k, root: root}
+	// A request with an error must end a block, so curl fails on it.
+	curl, err := exec.LookPath("curl")
+	require.NoError(t, err)
+	bin := t.TempDir()
+	require.NoError(t, os.WriteFile(filepath.Join(bin, "curl"), []byte("#!/bin/sh\nexec "+curl+" --fail-with-body \"$@\"\n"), 0o700)) //nolint:gosec // a program
+	k.env = append(k.env, "PATH="+bin+":"+valueOf(k.env, "PATH"), "DATABASE_URL="+valueOf(k.env, "BELFRY_DATABASE_URL"), "PYTHONUNBUFFERED=1")
+	// The shell has its own HOME, and go must find its caches.
+	caches, err := exec.CommandContext(t.Context(), "go", "env", "GOCACHE", "GOMODCACHE").Output()
+	require.NoError(t, err)
+	lines := strings.Split(string(caches), "\n")
+	k.env = append(k.env, "GOCACHE="+lines[0], "GOMODCACHE="+lines[1])
+	r.addr = strings.TrimPrefix(valueOf(k.env, "BELFRY_SERVER"), "http://")
+	return r
+}
+
+// end ends the blocks that still run, and the server.
+func (r *runner) end() {
+	for _, stop := range r.stops {
+		stop()
+	}
+	r.stop()
+}
+
+// valueOf returns the value of a variable. The last one counts.
+func valueOf(env []string, name string) (value string) {
+	for _, entry := range env {
+		if rest, found := strings.CutPrefix(entry, name+"="); found {
+			value = rest
+		}
+	}
+	return value
+}
+
+// do runs a block.
+func (r *runner) do(b block, how treatment) {
+	r.t.Helper()
+	r.n++
+	if how.before != "" {
+		r.run(how.before)
+	}
+	script := r.script(b)
+	if how.until == "" {
+		require.Contains(r.t, r.run(script), how.want, "%s", b)
+		return
+	}
+	r.background(script, how.until)
+}
+
+// script returns the shell code that runs a block.
+func (r *runner) script(b block) string {
+	r.t.Helper()
+	text := strings.NewReplacer("localhost:6632", r.addr, "'"+shopURL+"'", "\"$DATABASE_URL\"").Replace(b.text)
+	file := func(name string) string {
+		path := filepath.Join(r.dir, fmt.Sprintf("block%d%s", r.n, name))
+		require.NoError(r.t, os.WriteFile(path, []byte(text), 0o600))
+		return path
+	}
+	switch b.language {
+	case "sh":
+		return text
+	case "sql":
+		return "psql -X -q -v ON_ERROR_STOP=1 \"$DATABASE_URL\" -f " + file(".sql")
+	case "go":
+		return r.goScript(file(".go"))
+	case "js":
+		return "node " + file(".mjs")
+	case "python":
+		return "/usr/bin/python3 " + file(".py") // that of Debian, which has psycopg
+	case "yaml":
+		return "belfry config --config " + file(".yaml")
+	case "json":
+		return "jq . " + file(".json")
+	}
+	require.Fail(r.t, "no test can run this block: give it an entry in treatments", "%s", b)
+	return ""
+}
+
+// goScript returns the command that runs a Go file as if it were in the repository.
+func (r *runner) goScript(file string) string {
+	r.t.Helper()
+	name := fmt.Sprintf("page-block-%d-%d", os.Getpid(), r.n)
+	overlay, err := json.Marshal(map[string]map[string]string{"Replace": {filepath.Join(r.root, name, "main.go"): file}})
+	require.NoError(r.t, err)
+	require.NoError(r.t, os.WriteFile(file+".json", overlay, 0o600))
+	program := strings.TrimSuffix(file, ".go")
+	return fmt.Sprintf("(cd %s; go build -overlay %s.json -o %s ./%s); exec %s", r.root, file, program, name, program)
+}
+
+// background starts a block that does not end, and waits for the output that shows that it works. If it is a server, later
+// blocks use this server.
+func (r *runner) background(script, until string) {
+	r.t.Helper()
+	cmd := r.command(context.WithoutCancel(r.t.Context()), script, "BELFRY_HTTP_ADDR=127.0.0.1:0")
+	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
+	var out output
+	cmd.Stdout, cmd.Stderr = &out, &out
+	require.NoError(r.t, cmd.Start())
+	stop := func() {
+		_ = syscall.Kill(-cmd.Process.Pid, syscall.SIGINT) // as Ctrl-C
+		_ = cmd.Wait() // the shell was ended by a signal
+	}
+	r.stops = append(r.stops, stop)
+	ctx, cancel := context.WithTimeout(r.t.Context(), 2*patience) // a Go program is compiled first
+	defer cancel()
+	match := addrInLog.FindStringSubmatch(out.await(ctx, r.t, until))
+	if match == nil {
+		r.stops = r.stops[:len(r.stops)-1]
+		stop()
+		return
+	}
+	r.addr = match[1]
+	r.env = append(r.env, "BELFRY_SERVER=http://"+r.addr)
+}
