@@ -9,6 +9,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"regexp"
 	"strings"
 	"syscall"
 	"testing"
@@ -33,6 +34,8 @@ type treatment struct {
 	// until is set for a block that runs until it is stopped. It is the output that shows that the block works. Then the
 	// test stops the block. A server runs until the end of the page.
 	until string
+	// stays is set for a program that runs until the end of the page. Later outputs may come from it.
+	stays bool
 	// notRun is the reason why no test runs the block.
 	notRun string
 }
@@ -43,6 +46,10 @@ type runner struct {
 	root string // the repository
 	addr string // of the server that the blocks use
 	n    int    // the number of blocks that have run
+	// last is the output of the block before. program is the output of a program that stays.
+	last    string
+	program *output
+	shown   int // the part of the output of the program that the page has shown
 	// stops has functions that end the blocks that still run.
 	stops []func()
 }
@@ -53,8 +60,8 @@ var otherPages = map[string]string{
 	"docs/recipes.md": "TestRecipes",
 }
 
-// blocksOfPages returns the code blocks of README.md and of the pages in docs. It does not return the blocks without a
-// language, which show output or syntax.
+// blocksOfPages returns the code blocks of README.md and of the pages in docs. A block of the language text shows the output
+// of the block before. It does not return the blocks without a language, which show syntax.
 func blocksOfPages(t *testing.T, root string) (found []block) {
 	t.Helper()
 	names := []string{"README.md"}
@@ -168,21 +175,43 @@ func valueOf(env []string, name string) (value string) {
 func (r *runner) do(b block, how treatment) {
 	r.t.Helper()
 	r.n++
+	if b.language == "text" {
+		r.prints(b)
+		return
+	}
 	if how.before != "" {
 		r.run(how.before)
 	}
 	script := r.script(b)
 	if how.until == "" {
-		require.Contains(r.t, r.run(script), how.want, "%s", b)
+		r.last = r.run(script)
+		require.Contains(r.t, r.last, how.want, "%s", b)
 		return
 	}
-	r.background(script, how.until)
+	r.background(script, how)
+}
+
+// prints requires that the block before, or the program that stays, prints what a page shows. In the text of the page, …
+// is for any text.
+func (r *runner) prints(b block) {
+	r.t.Helper()
+	words := strings.Join(strings.Fields(b.text), " ")
+	want := regexp.MustCompile(strings.ReplaceAll(regexp.QuoteMeta(words), "…", ".*"))
+	if want.MatchString(r.last) {
+		return
+	}
+	require.NotNil(r.t, r.program, "%s: the output is %s", b, r.last)
+	ctx, cancel := context.WithTimeout(r.t.Context(), patience)
+	defer cancel()
+	for _, line := range strings.Split(strings.TrimSpace(b.text), "\n") {
+		r.shown += r.program.awaitAfter(ctx, r.t, r.shown, line)
+	}
 }
 
 // script returns the shell code that runs a block.
 func (r *runner) script(b block) string {
 	r.t.Helper()
-	text := strings.NewReplacer("localhost:6632", r.addr, "'"+shopURL+"'", "\"$DATABASE_URL\"").Replace(b.text)
+	text := strings.NewReplacer("localhost:6632", r.addr, "'"+shopURL+"'", "\"$DATABASE_URL\"", " --pg-port 5439", "", "'postgres://postgres@127.0.0.1:5439/belfry?sslmode=disable'", "\"$DATABASE_URL\"").Replace(b.text)
 	file := func(name string) string {
 		path := filepath.Join(r.dir, fmt.Sprintf("block%d%s", r.n, name))
 		require.NoError(r.t, os.WriteFile(path, []byte(text), 0o600))
@@ -219,28 +248,38 @@ func (r *runner) goScript(file string) string {
 	return fmt.Sprintf("(cd %s; go build -overlay %s.json -o %s ./%s); exec %s", r.root, file, program, name, program)
 }
 
+// greeting matches the addresses that belfry dev prints.
+var greeting = regexp.MustCompile(`Belfry listens on http://(\S+); its data is in \S+\npsql '(\S+)'`)
+
 // background starts a block that does not end, and waits for the output that shows that it works. If it is a server, later
 // blocks use this server.
-func (r *runner) background(script, until string) {
+func (r *runner) background(script string, how treatment) {
 	r.t.Helper()
 	cmd := r.command(context.WithoutCancel(r.t.Context()), script, "BELFRY_HTTP_ADDR=127.0.0.1:0")
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
-	var out output
-	cmd.Stdout, cmd.Stderr = &out, &out
+	out := &output{}
+	cmd.Stdout, cmd.Stderr = out, out
 	require.NoError(r.t, cmd.Start())
 	stop := func() {
 		_ = syscall.Kill(-cmd.Process.Pid, syscall.SIGINT) // as Ctrl-C
-		_ = cmd.Wait() // the shell was ended by a signal
+		_ = cmd.Wait()                                     // the shell was ended by a signal
 	}
 	r.stops = append(r.stops, stop)
 	ctx, cancel := context.WithTimeout(r.t.Context(), 2*patience) // a Go program is compiled first
 	defer cancel()
-	match := addrInLog.FindStringSubmatch(out.await(ctx, r.t, until))
-	if match == nil {
+	text := out.await(ctx, r.t, how.until)
+	if match := greeting.FindStringSubmatch(text); match != nil {
+		r.addr = match[1]
+		r.env = append(r.env, "DATABASE_URL="+match[2], "BELFRY_DATABASE_URL="+match[2])
+	} else if match := addrInLog.FindStringSubmatch(text); match != nil {
+		r.addr = match[1]
+	} else if how.stays {
+		r.program = out
+		return
+	} else {
 		r.stops = r.stops[:len(r.stops)-1]
 		stop()
 		return
 	}
-	r.addr = match[1]
 	r.env = append(r.env, "BELFRY_SERVER=http://"+r.addr)
 }

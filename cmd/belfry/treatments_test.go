@@ -58,4 +58,8 @@ var treatments = []treatment{
 	{page: "docs/sql.md", part: "partitions => 20", before: nextOrder, want: "ack"},
 	{page: "docs/sql.md", part: "select.select", before: nextOrder, until: "invoice for order"},
 	{page: "docs/sql.md", part: "SELECT belfry.schedule(", want: "daily-report"},
+
+	{page: "docs/tutorial.md", part: "belfry dev", until: "Ctrl-C stops"},
+	{page: "docs/tutorial.md", part: "node worker.mjs", until: "waiting", stays: true},
+	{page: "docs/tutorial.md", part: "belfry messages list", before: "belfry pop orders --group probe --wait 10s && belfry group delete probe --yes"},
 }
