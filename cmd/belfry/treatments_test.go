@@ -32,6 +32,13 @@ var treatments = []treatment{
 	{page: "docs/clients.md", part: "httplib::Client", notRun: "the two libraries are not installed"},
 	{page: "docs/clients.md", part: "while true", until: "customer-9 4", before: `belfry push orders '{"id": 4}' --partition customer-9`},
 
+	{page: "docs/coming-from/pg-boss.md", part: "delaySeconds: 1", want: "mail to ada"},
+	{page: "docs/coming-from/queen.md", part: "api/v1/push", want: `"partition":"customer-7"`},
+	{page: "docs/coming-from/rabbitmq.md", part: "--group shipping", want: "customer-7"},
+	{page: "docs/coming-from/river.md", part: "belfry.push", want: "order-1"},
+	{page: "docs/coming-from/sidekiq-celery.md", part: "retryLimit=25", want: `"function":"welcome"`},
+	{page: "docs/coming-from/sqs.md", part: "api/v1/ack", want: `"success":true`},
+
 	{page: "docs/concepts.md", part: "/seek", before: twoOrders + " && belfry pop orders --group billing", want: `"success":true`},
 	{page: "docs/concepts.md", part: "/dlq/redrive", before: aDeadLetter, want: `"redriven":1`},
 	{page: "docs/concepts.md", part: "/transaction", want: `"success":true`},
