@@ -44,7 +44,7 @@ var treatments = []treatment{
 	{page: "docs/concepts.md", part: "/transaction", want: `"success":true`},
 	{page: "docs/concepts.md", part: "/configure", want: `"leaseTime":60`},
 
-	{page: "docs/design.md", part: "./scripts/ways", notRun: "it reads the repository, and needs no server"},
+	{page: "docs/design.md", notRun: "it reads the repository, and needs no server"},
 
 	{page: "docs/events.md", part: "api/v1/events", until: "event: snapshot"},
 	{page: "docs/events.md", part: "api/v1/sse", until: `"data":{"id":1}`, before: twoOrders},
