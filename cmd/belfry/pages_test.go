@@ -6,6 +6,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"net"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -223,7 +224,10 @@ func (r *runner) prints(b block) {
 // script returns the shell code that runs a block.
 func (r *runner) script(b block) string {
 	r.t.Helper()
-	text := strings.NewReplacer("localhost:6632", r.addr, "'"+shopURL+"'", "\"$DATABASE_URL\"", " --pg-port 5439", "", "'postgres://postgres@127.0.0.1:5439/belfry?sslmode=disable'", "\"$DATABASE_URL\"").Replace(b.text)
+	name, port, err := net.SplitHostPort(r.addr)
+	require.NoError(r.t, err)
+	text := strings.NewReplacer("localhost:6632", r.addr, `"localhost", 6632`, fmt.Sprintf("%q, %s", name, port), "'"+shopURL+"'", "\"$DATABASE_URL\"",
+		" --pg-port 5439", "", "'postgres://postgres@127.0.0.1:5439/belfry?sslmode=disable'", "\"$DATABASE_URL\"").Replace(b.text)
 	file := func(name string) string {
 		path := filepath.Join(r.dir, fmt.Sprintf("block%d%s", r.n, name))
 		require.NoError(r.t, os.WriteFile(path, []byte(text), 0o600))
@@ -240,6 +244,11 @@ func (r *runner) script(b block) string {
 		return "node " + file(".mjs")
 	case "python":
 		return "/usr/bin/python3 " + file(".py") // that of Debian, which has psycopg
+	case "cpp":
+		program := file(".cpp")
+		return fmt.Sprintf("g++ -std=c++17 -o %s.out %[1]s $(pkg-config --cflags --libs cpp-httplib) -pthread; exec %[1]s.out", program)
+	case "php":
+		return "php " + file(".php")
 	case "yaml":
 		return "belfry config --config " + file(".yaml")
 	case "json":
@@ -277,7 +286,7 @@ func (r *runner) background(script string, how treatment) {
 		_ = cmd.Wait()                                     // the shell was ended by a signal
 	}
 	r.stops = append(r.stops, stop)
-	ctx, cancel := context.WithTimeout(r.t.Context(), 2*patience) // a Go program is compiled first
+	ctx, cancel := context.WithTimeout(r.t.Context(), 4*patience) // a program is compiled first
 	defer cancel()
 	text := out.await(ctx, r.t, how.until)
 	if match := greeting.FindStringSubmatch(text); match != nil {

@@ -28,8 +28,8 @@ var treatments = []treatment{
 	{page: "docs/clients.md", part: "from 'queen-mq'", notRun: foreignClient},
 	{page: "docs/clients.md", part: "urllib", until: "customer-8 3", before: oneOrder},
 	{page: "docs/clients.md", part: "from queen import", notRun: foreignClient},
-	{page: "docs/clients.md", part: "<?php", notRun: "PHP is not installed"},
-	{page: "docs/clients.md", part: "httplib::Client", notRun: "the two libraries are not installed"},
+	{page: "docs/clients.md", part: "<?php", until: "customer-5 5", before: `belfry push orders '{"id": 5}' --partition customer-5`},
+	{page: "docs/clients.md", part: "httplib::Client", until: "customer-4 6", before: `belfry push orders '{"id": 6}' --partition customer-4`},
 	{page: "docs/clients.md", part: "while true", until: "customer-9 4", before: `belfry push orders '{"id": 4}' --partition customer-9`},
 
 	{page: "docs/coming-from/pg-boss.md", part: "delaySeconds: 1", want: "mail to ada"},
