@@ -239,6 +239,14 @@ func makeShop(t *testing.T) {
 	require.Zero(t, code, problems)
 }
 
+// pagesRunAsAWhole returns the pages whose commands depend on each other. TestRecipes and TestPages run these.
+func pagesRunAsAWhole(t *testing.T) []string {
+	t.Helper()
+	found, err := filepath.Glob("../../docs/coming-from/*.md")
+	require.NoError(t, err)
+	return append(found, recipesPage, "../../docs/tutorial.md")
+}
+
 // This test runs every command that the documentation or a program prints, in the state that its section describes.
 // It compares the output with the output that the section describes.
 func TestCommandsOfTheDocumentation(t *testing.T) {
@@ -252,9 +260,11 @@ func TestCommandsOfTheDocumentation(t *testing.T) {
 	for _, c := range onNewDatabase {
 		all = append(all, c.line)
 	}
-	for _, c := range commandsOfPage(t, recipesPage) { // TestRecipes runs these
-		if !slices.Contains(all, c.line) && !onlyNames(c.line) {
-			all = append(all, c.line)
+	for _, page := range pagesRunAsAWhole(t) {
+		for _, c := range commandsOfPage(t, page) {
+			if !slices.Contains(all, c.line) && !onlyNames(c.line) {
+				all = append(all, c.line)
+			}
 		}
 	}
 	slices.Sort(all)

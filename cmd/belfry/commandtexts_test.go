@@ -70,7 +70,7 @@ func commandsOfPage(t *testing.T, path string) (found []printed) {
 func pages(t *testing.T) []string {
 	t.Helper()
 	found := []string{"../../README.md", "../../CONTRIBUTING.md", "../../SECURITY.md", "../../examples/README.md"}
-	for _, pattern := range []string{"../../docs/*.md", "../../docs/http/*.md"} {
+	for _, pattern := range []string{"../../docs/*.md", "../../docs/http/*.md", "../../docs/coming-from/*.md"} {
 		some, err := filepath.Glob(pattern)
 		require.NoError(t, err)
 		found = append(found, some...)

@@ -179,12 +179,20 @@ func (o *output) String() string {
 
 func (o *output) await(ctx context.Context, t *testing.T, part string) string {
 	t.Helper()
+	o.awaitAfter(ctx, t, 0, part)
+	return o.String()
+}
+
+// awaitAfter waits for a part of the output after its first bytes. It returns the number of the bytes up to the end of the
+// part.
+func (o *output) awaitAfter(ctx context.Context, t *testing.T, first int, part string) int {
+	t.Helper()
 	for {
 		o.mu.Lock()
-		text := o.text.String()
-		if strings.Contains(text, part) {
+		text := o.text.String()[first:]
+		if before, _, found := strings.Cut(text, part); found {
 			o.mu.Unlock()
-			return text
+			return len(before) + len(part)
 		}
 		if o.grown == nil {
 			o.grown = make(chan struct{})

@@ -22,6 +22,10 @@ const (
 	newestPostgres = 189999
 )
 
+// lastSupport has the day of the last release of each major version of Postgres, from
+// https://www.postgresql.org/support/versioning/. docs/compatibility.md has the same days.
+var lastSupport = map[int64]string{14: "2026-11-12", 15: "2027-11-11", 16: "2028-11-09", 17: "2029-11-08", 18: "2030-11-14"}
+
 const (
 	// channel is the channel of the notification that a doctor sends to itself.
 	channel = "belfry_doctor"
@@ -59,7 +63,7 @@ func checkConnection(_ context.Context, e *exam) outcome {
 	return fine("Connected to %s in %s.", e.target, e.took.Round(time.Millisecond))
 }
 
-func judgeVersion(_ *exam, f *facts) outcome {
+func judgeVersion(e *exam, f *facts) outcome {
 	switch {
 	case f.standby:
 		return wrong("The server is a standby, which accepts no writes.").advise("Point database.url at the primary, or add target_session_attrs=read-write to it.")
@@ -67,6 +71,10 @@ func judgeVersion(_ *exam, f *facts) outcome {
 		return wrong("Postgres is version %s.", f.versionText).advise("Upgrade Postgres to version 14 or later.")
 	case f.version > newestPostgres:
 		return warning("Postgres is version %s, with which Belfry was not tested.", f.versionText).advise("Read the changelog of Belfry for a version that supports it.")
+	}
+	if last := lastSupport[f.version/10000]; last != "" && e.Now().UTC().Format(time.DateOnly) > last {
+		return warning("Postgres is version %s, which gets no fixes since %s. Belfry still works with it.", f.versionText, last).
+			advise("Plan the upgrade of Postgres. You need not change Belfry.")
 	}
 	return fine("Postgres is version %s and a primary.", f.versionText)
 }

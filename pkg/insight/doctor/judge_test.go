@@ -2,12 +2,31 @@ package doctor
 
 import (
 	"errors"
+	"fmt"
 	"net"
+	"os"
 	"path/filepath"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 )
+
+// docs/compatibility.md has each version of Postgres with the last day of its fixes. The warning begins on the day after.
+func TestVersionsOfPostgres(t *testing.T) {
+	page, err := os.ReadFile("../../../docs/compatibility.md")
+	require.NoError(t, err)
+	for major := int64(oldestPostgres / 10000); major <= newestPostgres/10000; major++ {
+		last := lastSupport[major]
+		require.Contains(t, string(page), fmt.Sprintf("\n| %d | %s |", major, last))
+		day, err := time.Parse(time.DateOnly, last)
+		require.NoError(t, err)
+		for now, want := range map[time.Time]string{day: OK, day.AddDate(0, 0, 1): Warning} {
+			o := judgeVersion(&exam{Config: Config{Now: func() time.Time { return now }}}, &facts{version: major * 10000})
+			require.Equal(t, want, o.result, "%d on %s", major, now)
+		}
+	}
+}
 
 // Some states of a database are hard to make in a test. So the test calls the judging functions with facts.
 func TestFactsAreJudged(t *testing.T) {
@@ -22,6 +41,8 @@ func TestFactsAreJudged(t *testing.T) {
 		{"tested version", judgeVersion, func(*facts) {}, OK},
 		{"old version", judgeVersion, func(f *facts) { f.version = 139999 }, Wrong},
 		{"new version", judgeVersion, func(f *facts) { f.version = 190000 }, Warning},
+		{"version without fixes", judgeVersion, func(f *facts) { f.version = 140020 }, Warning},
+		{"newest version", judgeVersion, func(f *facts) { f.version = 180004 }, OK},
 		{"standby", judgeVersion, func(f *facts) { f.standby = true }, Wrong},
 		{"empty queue", judgeNotifications, func(*facts) {}, OK},
 		{"queue in use", judgeNotifications, func(f *facts) { f.notificationQueue = 0.2 }, Warning},
@@ -37,7 +58,8 @@ func TestFactsAreJudged(t *testing.T) {
 	} {
 		f := good
 		c.spoil(&f)
-		o := c.judge(&exam{Config: Config{PerInstance: 30}}, &f)
+		now := func() time.Time { return time.Date(2026, time.November, 27, 0, 0, 0, 0, time.UTC) }
+		o := c.judge(&exam{Config: Config{PerInstance: 30, Now: now}}, &f)
 		require.Equal(t, c.want, o.result, "%s: %s", c.name, o.found)
 		require.Equal(t, o.result == OK, len(o.do) == 0, c.name)
 	}
