@@ -15,8 +15,12 @@ MODEL_CHECKS ?= 2000
 LINT_VERSION := v2.15.0
 VULN_VERSION := v1.9.0
 GOTESTSUM_VERSION := v1.13.0
+HELM_VERSION := v3.22.0
+KUBECONFORM_VERSION := v0.8.0
 LINT := .bin/golangci-lint
 GOTESTSUM := .bin/gotestsum
+HELM := .bin/helm
+KUBECONFORM := .bin/kubeconform
 
 # Flags of go test, and what follows them.
 TEST_FLAGS ?=
@@ -25,7 +29,7 @@ TEST_FLAGS ?=
 # default is a second, and the tests start more than a hundred such programs.
 export GORACE ?= atexit_sleep_ms=50
 
-.PHONY: help run test examples pooler browser screenshots restore postgres-versions fuzz model chaos chaos-build chaos-faults chaos-network chaos-mix chaos-pooler chaos-schedules chaos-long check fmt fmt-check alerts vet lint build bench bench-dispatch bench-edge release vuln image clean FORCE
+.PHONY: help run test deploy-tools manifests deploy-check examples pooler browser screenshots restore postgres-versions fuzz model chaos chaos-build chaos-faults chaos-network chaos-mix chaos-pooler chaos-schedules chaos-long check fmt fmt-check alerts vet lint build bench bench-dispatch bench-edge release vuln image clean FORCE
 
 help: ## List the targets.
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sort | awk -F ':.*## ' '{ printf "  %-14s %s\n", $$1, $$2 }'
@@ -86,6 +90,15 @@ alerts: ## Check the alert rules and run their tests; needs promtool.
 	}
 	promtool check rules config/prometheus/alerts.yml
 	promtool test rules config/prometheus/alerts_test.yml
+
+deploy-tools: $(HELM) $(KUBECONFORM)
+
+manifests: $(HELM) ## Copy the alerts into the Helm chart and render deploy/kubernetes.
+	cp config/prometheus/alerts.yml deploy/helm/belfry/files/alerts.yml
+	scripts/manifests $(HELM) deploy/kubernetes/belfry.yaml
+
+deploy-check: deploy-tools ## Check the Helm chart and the manifests.
+	go test -tags installed -count=1 ./test/deploy
 
 vet: ## Run go vet.
 	go vet ./...
@@ -176,6 +189,19 @@ $(GOTESTSUM): FORCE
 	@if ! [[ "$$($(GOTESTSUM) --version 2>/dev/null)" == *'$(GOTESTSUM_VERSION)' ]]; then \
 		echo 'installing gotestsum $(GOTESTSUM_VERSION) into .bin'; \
 		GOBIN='$(CURDIR)/.bin' go install gotest.tools/gotestsum@$(GOTESTSUM_VERSION); \
+	fi
+
+# Neither program knows its version, so the version is that of the module in it.
+$(HELM): FORCE
+	@if ! [[ "$$(go version -m $(HELM) 2>/dev/null)" == *'helm.sh/helm/v3	$(HELM_VERSION)	'* ]]; then \
+		echo 'installing helm $(HELM_VERSION) into .bin'; \
+		GOBIN='$(CURDIR)/.bin' go install helm.sh/helm/v3/cmd/helm@$(HELM_VERSION); \
+	fi
+
+$(KUBECONFORM): FORCE
+	@if ! [[ "$$(go version -m $(KUBECONFORM) 2>/dev/null)" == *'github.com/yannh/kubeconform	$(KUBECONFORM_VERSION)	'* ]]; then \
+		echo 'installing kubeconform $(KUBECONFORM_VERSION) into .bin'; \
+		GOBIN='$(CURDIR)/.bin' go install github.com/yannh/kubeconform/cmd/kubeconform@$(KUBECONFORM_VERSION); \
 	fi
 
 FORCE:
