@@ -7,6 +7,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"regexp"
 	"strconv"
 	"strings"
 	"testing"
@@ -327,4 +328,18 @@ func TestTheSwitchesOfTheChart(t *testing.T) {
 	require.Equal(t, "off", annotations["nginx.ingress.kubernetes.io/proxy-buffering"], "events must arrive at once")
 	require.Equal(t, body, annotations["nginx.ingress.kubernetes.io/proxy-body-size"])
 	require.Equal(t, "16MiB", settings(t)["http.max_body_bytes"])
+}
+
+// The values in the guide can be used as they are.
+func TestTheValuesOfTheGuideWork(t *testing.T) {
+	t.Parallel()
+	blocks := regexp.MustCompile("(?s)```yaml\n(.*?)```").FindAllStringSubmatch(string(read(t, guide)), -1)
+	require.NotEmpty(t, blocks)
+	for _, block := range blocks {
+		file := filepath.Join(t.TempDir(), "values.yaml")
+		require.NoError(t, os.WriteFile(file, []byte(block[1]), 0o600))
+		text, _ := render(t, "--values", file)
+		out, err := validateText(t, text)
+		require.NoError(t, err, out)
+	}
 }

@@ -103,8 +103,7 @@ func valueFiles(t *testing.T) []string {
 	return found
 }
 
-// Each file below deploy/helm, deploy/kubernetes and deploy/keda is read by a test: those of the chart by helm, and the others by each
-// test that lists their folder.
+// helm reads the files of the chart. Other tests list the files of the other folders.
 func TestEveryFileIsReadByATest(t *testing.T) {
 	t.Parallel()
 	known := regexp.MustCompile(`^deploy/(helm/belfry/((Chart|values)\.yaml|values\.schema\.json|\.helmignore|files/alerts\.yml|templates/[\w.]+\.(yaml|tpl|txt))` +
@@ -237,4 +236,33 @@ func TestTheScaledObjectReadsANumberOfARoute(t *testing.T) {
 	secret := byKind["Secret"]
 	require.Equal(t, secret.text("metadata", "name"), parameter.text("name"))
 	require.NotEmpty(t, secret.text("stringData", parameter.text("key")))
+}
+
+// guide is the guide for people who install the chart.
+const guide = "docs/kubernetes.md"
+
+// The guide names only files, values and settings that exist.
+func TestTheGuideNamesWhatExists(t *testing.T) {
+	t.Parallel()
+	text := string(read(t, guide))
+	for _, name := range regexp.MustCompile(`\bdeploy/[\w./-]*\w`).FindAllString(text, -1) {
+		_, err := os.Stat(filepath.Join(root, name))
+		require.NoError(t, err)
+	}
+	values, known := one(t, chart+"/values.yaml"), settings(t)
+	checked := 0
+	for _, found := range regexp.MustCompile("`([a-z]\\w+(?:\\.\\w+)+)`").FindAllStringSubmatch(text, -1) {
+		name := found[1]
+		if strings.HasSuffix(name, ".yaml") {
+			continue
+		}
+		checked++
+		if _, setting := known[name]; !setting {
+			require.NotNil(t, values.at(strings.Split(name, ".")...), name)
+		}
+	}
+	require.Greater(t, checked, 10)
+	for _, file := range valueFiles(t) {
+		require.Contains(t, text, "`"+filepath.Base(file)+"`")
+	}
 }
