@@ -182,6 +182,7 @@ var ofExamples = map[string]documentedRun{
 	"belfry tail -f orders --group debug-$USER":                                     {until: "waiting"},
 	"belfry tail -f orders --group debug-anna":                                      {until: "waiting"},
 	"belfry token create --subject billing --role read-write --ttl 720h":            {before: makeToken, want: "eyJ"},
+	"belfry token create --subject keda --role read-only --read orders --ttl 8760h": {before: makeToken, want: "eyJ"},
 	"belfry token create --subject me --role read-only --ttl 8h":                    {before: makeToken, want: "eyJ"},
 	"belfry token create --subject ops --role admin --ttl 1h --signing-key key.pem": {before: "openssl genpkey -algorithm ed25519 -out key.pem; ", want: "eyJ"},
 	"belfry token create --subject shop --role read-write --push 'orders.*' --consume 'orders.*:billing'": {before: makeToken, want: "eyJ"},

@@ -115,7 +115,7 @@ func of(t reflect.Type, definitions map[string]schema) schema {
 	}
 }
 
-// members adds the members of a struct, and those of the structs inlined into it.
+// members adds the members of a struct. The members of an inlined struct are members of the outer struct.
 func members(t reflect.Type, properties schema, required *[]string, definitions map[string]schema) {
 	for i := range t.NumField() {
 		field := t.Field(i)
