@@ -3,6 +3,7 @@
 package deploy_test
 
 import (
+	"cmp"
 	"fmt"
 	"os"
 	"os/exec"
@@ -14,6 +15,8 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/require"
+
+	"github.com/belfry-mq/belfry/config"
 )
 
 // kubeVersion is the version of Kubernetes for which the chart is rendered.
@@ -256,6 +259,35 @@ func checkServices(t *testing.T, found []document, server document, listens map[
 		}
 		require.Equal(t, 1, matched, "a second service would count each pod twice")
 	}
+}
+
+// Belfry accepts the environment and the file of each pod, as it reads them at its start.
+func TestTheServerAcceptsItsSettings(t *testing.T) {
+	t.Parallel()
+	secrets := map[string]string{
+		"BELFRY_DATABASE_URL": "postgres://u@db/d", "BELFRY_DATABASE_LISTEN_URL": "postgres://u@db/d",
+		"BELFRY_AUTH_SECRET": strings.Repeat("s", 32), "BELFRY_ENCRYPTION_KEY": strings.Repeat("0", 64),
+	}
+	eachValues(t, func(t *testing.T, args ...string) {
+		_, found := render(t, args...)
+		for _, owner := range append(ofKind(found, "Job"), workload(t, found)) {
+			pod := document(owner.at("spec", "template", "spec").(map[string]any))
+			options := config.Options{}
+			for name, value := range variables(pod.list("containers")[0]) {
+				if name == "BELFRY_CONFIG" {
+					require.Equal(t, "/etc/belfry/belfry.yaml", value)
+					options.File = filepath.Join(t.TempDir(), "belfry.yaml")
+					require.NoError(t, os.WriteFile(options.File, []byte(ofKind(found, "ConfigMap")[0].text("data", "belfry.yaml")), 0o600))
+					continue
+				}
+				options.Environ = append(options.Environ, name+"="+cmp.Or(value, secrets[name]))
+			}
+			loaded, err := config.Load(options)
+			require.NoError(t, err)
+			require.Empty(t, loaded.Unknown())
+			require.NotEmpty(t, loaded.Database.URL.Reveal())
+		}
+	})
 }
 
 // Each pod fits the Pod Security Standard restricted, which the namespace of the manifests demands, and has a read-only root.
