@@ -18,11 +18,15 @@ GOTESTSUM_VERSION := v1.13.0
 NFPM_VERSION := v2.45.2
 SBOM_VERSION := v1.10.0
 ACTIONLINT_VERSION := v1.7.12
+HELM_VERSION := v3.22.0
+KUBECONFORM_VERSION := v0.8.0
 LINT := .bin/golangci-lint
 GOTESTSUM := .bin/gotestsum
 NFPM := .bin/nfpm
 SBOM := .bin/cyclonedx-gomod
 ACTIONLINT := .bin/actionlint
+HELM := .bin/helm
+KUBECONFORM := .bin/kubeconform
 
 # Flags of go test, and what follows them.
 TEST_FLAGS ?=
@@ -31,7 +35,7 @@ TEST_FLAGS ?=
 # default is a second, and the tests start more than a hundred such programs.
 export GORACE ?= atexit_sleep_ms=50
 
-.PHONY: help run test examples pooler browser container screenshots restore postgres-versions fuzz model chaos chaos-build chaos-faults chaos-network chaos-mix chaos-pooler chaos-schedules chaos-long ha check fmt fmt-check alerts vet lint build bench bench-dispatch bench-edge release release-tools vuln image clean FORCE
+.PHONY: help run test deploy-tools manifests deploy-check examples pooler browser container screenshots restore postgres-versions fuzz model chaos chaos-build chaos-faults chaos-network chaos-mix chaos-pooler chaos-schedules chaos-long ha check fmt fmt-check alerts vet lint build bench bench-dispatch bench-edge release release-tools vuln image clean FORCE
 
 help: ## List the targets.
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sort | awk -F ':.*## ' '{ printf "  %-14s %s\n", $$1, $$2 }'
@@ -95,6 +99,15 @@ alerts: ## Check the alert rules and run their tests; needs promtool.
 	}
 	promtool check rules config/prometheus/alerts.yml
 	promtool test rules config/prometheus/alerts_test.yml
+
+deploy-tools: $(HELM) $(KUBECONFORM)
+
+manifests: $(HELM) ## Copy the alerts into the Helm chart and render deploy/kubernetes.
+	cp config/prometheus/alerts.yml deploy/helm/belfry/files/alerts.yml
+	scripts/manifests $(HELM) deploy/kubernetes/belfry.yaml
+
+deploy-check: deploy-tools ## Check the Helm chart and the manifests.
+	go test -tags installed -count=1 ./test/deploy
 
 vet: ## Run go vet.
 	go vet ./...
@@ -194,7 +207,9 @@ $(GOTESTSUM): FORCE
 $(NFPM): MODULE = github.com/goreleaser/nfpm/v2/cmd/nfpm@$(NFPM_VERSION)
 $(SBOM): MODULE = github.com/CycloneDX/cyclonedx-gomod/cmd/cyclonedx-gomod@$(SBOM_VERSION)
 $(ACTIONLINT): MODULE = github.com/rhysd/actionlint/cmd/actionlint@$(ACTIONLINT_VERSION)
-$(NFPM) $(SBOM) $(ACTIONLINT): FORCE
+$(HELM): MODULE = helm.sh/helm/v3/cmd/helm@$(HELM_VERSION)
+$(KUBECONFORM): MODULE = github.com/yannh/kubeconform/cmd/kubeconform@$(KUBECONFORM_VERSION)
+$(NFPM) $(SBOM) $(ACTIONLINT) $(HELM) $(KUBECONFORM): FORCE
 	@if ! go version -m $@ 2>/dev/null | grep -qE "^[[:space:]]mod.*[[:space:]]$(lastword $(subst @, ,$(MODULE)))[[:space:]]"; then \
 		echo 'installing $(MODULE) into .bin'; \
 		GOBIN='$(CURDIR)/.bin' go install $(MODULE); \

@@ -184,6 +184,7 @@ func (s *Server) observeRoutes(serves *observe.Handlers) []Route {
 		{get, "/api/v1/consumer-groups/:group/queues/:queue", Read | Granted, answer(serves.ShowGroupOfQueue)},
 		{get, "/api/v1/consumer-groups/:group/queues/:queue/partitions", Read | Granted, answer(serves.Places)},
 		{get, "/api/v1/consumer-groups/:group/queues/:queue/seek", Read | Granted, answer(serves.PreviewSeek)},
+		{get, "/api/v1/scale/:queue/:group", Read | Granted, answer(serves.ShowScale)},
 		{get, "/api/v1/messages", Read | Granted, repair.OrCSV(serves.Messages)},
 		{get, "/api/v1/traces/names", Read | Granted, answer(serves.TraceNames)},
 		{get, "/api/v1/attachments", Read | Granted, count(serves.ListAttachments)},

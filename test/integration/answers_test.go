@@ -65,7 +65,7 @@ var small = map[string]string{
 	"GET /api/v1/system/maintenance": oneRow, "GET /api/v1/system/maintenance/pop": oneRow, "GET /api/v1/status/buffers": oneRow,
 	"GET /api/v1/system/maintenance/rejected": "it reads a file: see TestRejectionsFitIntoMemory of pkg/engine/spool",
 	"GET /api/v1/dlq/count":                   "the answer is one number; without a queue it is an error",
-	"GET /api/v1/resources/overview":          figures, "GET /api/v1/totals": figures,
+	"GET /api/v1/resources/overview":          figures, "GET /api/v1/totals": figures, "GET /api/v1/scale/:queue/:group": figures,
 	"GET /api/v1/consumer-groups/:group/queues/:queue/seek": oneRow,
 	"GET /api/v1/analytics/system-metrics":                  figures, "GET /api/v1/analytics/postgres-stats": figures, "GET /api/v1/analytics/retention": figures,
 	"GET /api/v1/analytics/queue-parked-replicas": oneRow, "GET /api/v1/status/analytics": figures,

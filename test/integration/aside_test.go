@@ -186,6 +186,7 @@ func asideProbes(o place, probes map[string][]call) map[string][]call {
 		"POST /api/v1/tokens/revoke":           {post("/api/v1/tokens/revoke", `{"id":"nothing"}`)},
 		"POST /api/v1/sql-grants":              {post("/api/v1/sql-grants", fmt.Sprintf(`{"kind":"push","role":"postgres","queue":%q}`, o.queue))},
 		"POST /api/v1/sql-grants/revoke":       {post("/api/v1/sql-grants/revoke", fmt.Sprintf(`{"kind":"push","role":"postgres","queue":%q}`, o.queue))},
+		"GET /api/v1/scale/{queue}/{group}":    {get("/api/v1/scale/" + o.queue + "/" + o.group)},
 		"GET /api/v1/schedules":                {get("/api/v1/schedules"), get("/api/v1/schedules?queue=" + o.queue), get("/api/v1/schedules?name=" + o.queue)},
 		"GET /api/v1/schedules/{name}":         {get(schedule)},
 		"GET /api/v1/schedules/{name}/next":    {get(schedule + "/next")},

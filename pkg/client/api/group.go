@@ -77,6 +77,13 @@ type GroupFigures struct {
 	LastConsumedAt        *time.Time `json:"lastConsumedAt"` // When the group last consumed a message. null if it never did.
 }
 
+// Scale is the answer to GET /api/v1/scale/{queue}/{group}.
+type Scale struct {
+	// Unfinished messages of the group, also those in delivery. 0 if no message can be delivered now and none is in delivery.
+	Pending    int64 `json:"pending"`
+	LagSeconds int64 `json:"lagSeconds"` // The age of the oldest message that can be delivered now or is in delivery.
+}
+
 // QueueGroups is the answer to GET /api/v1/resources/queues/{queue}/groups.
 type QueueGroups struct {
 	CountedAt     time.Time      `json:"countedAt"` // Everything that was committed before this instant is counted.

@@ -64,3 +64,29 @@ func (h *Handlers) ShowGroupOfQueue(p *wire.Params) (any, error) {
 		Timestamp: now,
 	}, nil
 }
+
+// ShowScale serves GET /api/v1/scale/:queue/:group. Autoscalers read it. They must be able to start the first consumer of a group, so
+// a group that does not exist counts as one that starts at the first message.
+func (h *Handlers) ShowScale(p *wire.Params) (any, error) {
+	queueName, group, err := names(p)
+	if err != nil {
+		return nil, err
+	}
+	if err := h.Queues.Exists(p.Ctx(), queueName); err != nil {
+		return nil, err
+	}
+	s, err := lists.CountedWith(p, h.Totals, func(s *totals.Snapshot) bool { return s.Queue(queueName) != nil })
+	if err != nil {
+		return nil, err
+	}
+	q, g := s.Queue(queueName), s.Group(queueName, group)
+	switch {
+	case q == nil:
+		return nil, &queue.Error{Code: queue.CodeNotFound, Message: "the queue was deleted a moment ago"}
+	case g == nil:
+		return api.Scale{Pending: q.Messages.Total, LagSeconds: wire.Seconds(s.Age(q.Oldest))}, nil
+	case g.Due+g.Leased == 0:
+		return api.Scale{}, nil // a consumer would receive nothing
+	}
+	return api.Scale{Pending: g.Lag, LagSeconds: wire.Seconds(s.Age(g.OldestDue))}, nil
+}

@@ -108,3 +108,25 @@ func TestTotalsAreAwaitedForWhatIsNew(t *testing.T) {
 	f.Lists.Missing = &queue.Error{Code: queue.CodeNotFound, Message: "Queue not found"}
 	apitest.RequireError(t, apitest.Call(f, http.MethodGet, "/api/v1/resources/queues/new/groups", ""), http.StatusNotFound)
 }
+
+// An autoscaler starts the first consumer of a group that does not exist yet, and none while every message waits for an instant.
+func TestScaleIsTheWorkOfAGroup(t *testing.T) {
+	t.Parallel()
+	f := counted()
+	resting := totals.GroupSums{Lag: 4, Resting: 2, Oldest: noon.Add(-time.Hour)}
+	f.Totals.Groups = append(f.Totals.Groups, totals.Group{Queue: "a", Name: "rests", GroupSums: resting})
+	f.Totals.Groups[1].OldestDue = noon.Add(-20 * time.Second)
+	for path, want := range map[string]string{
+		"a/g":     `{"pending": 9, "lagSeconds": 20}`,
+		"a/rests": `{"pending": 0, "lagSeconds": 0}`,
+		"a/new":   `{"pending": 20, "lagSeconds": 90}`,
+		"B/g":     `{"pending": 100, "lagSeconds": 0}`,
+	} {
+		require.JSONEq(t, want, listed(t, f, "/api/v1/scale/"+path), path)
+	}
+	f.FreshTotals = &totals.Snapshot{Queues: []totals.Queue{{Name: "new"}}}
+	require.JSONEq(t, `{"pending": 0, "lagSeconds": 0}`, listed(t, f, "/api/v1/scale/new/g"))
+	apitest.RequireError(t, apitest.Call(f, http.MethodGet, "/api/v1/scale/deleted/g", ""), http.StatusNotFound)
+	f.Lists.Missing = &queue.Error{Code: queue.CodeNotFound, Message: "Queue not found"}
+	apitest.RequireError(t, apitest.Call(f, http.MethodGet, "/api/v1/scale/a/g", ""), http.StatusNotFound)
+}
