@@ -83,12 +83,15 @@ func documentation() string {
 	return out.String()
 }
 
-// each calls f for each visible command without subcommands, in order.
+// each calls f for each visible command that does something, in order.
 func each(cmd *cobra.Command, f func(c *cobra.Command)) {
 	for _, c := range cmd.Commands() {
 		switch {
 		case c.Hidden || c.Name() == "help" || c.Name() == "completion":
 		case c.HasSubCommands():
+			if c.Runnable() {
+				f(c)
+			}
 			each(c, f)
 		default:
 			f(c)

@@ -20,6 +20,7 @@ const clockTick = 10 * time.Millisecond
 // cost is what an amount of work used.
 type cost struct {
 	wal, disk        int64 // bytes
+	sent, received   int64 // bytes
 	syncs, commits   int64
 	postgres, server time.Duration
 }
@@ -32,6 +33,7 @@ func (b *bench) read(ctx context.Context) (c cost, err error) {
 	if err != nil {
 		return c, fmt.Errorf("reading the sizes: %w", err)
 	}
+	c.sent, c.received = b.sent.Load(), b.received.Load()
 	if c.server, err = b.CPU(); err != nil {
 		return c, err
 	}
@@ -82,6 +84,7 @@ func (b *bench) costOf(ctx context.Context, work func() error) (cost, error) {
 	}
 	return cost{
 		wal: after.wal - exact.wal, disk: after.disk - exact.disk,
+		sent: after.sent - exact.sent, received: after.received - exact.received,
 		syncs: after.syncs - before.syncs, commits: after.commits - before.commits,
 		postgres: after.postgres - exact.postgres, server: after.server - exact.server,
 	}, nil
@@ -90,8 +93,9 @@ func (b *bench) costOf(ctx context.Context, work func() error) (cost, error) {
 func (c cost) print(out *rig.Report, what string, l load) {
 	each := func(total int64) float64 { return float64(total) / float64(l.calls()*l.batch) }
 	micros := func(d time.Duration) float64 { return each(d.Microseconds()) }
-	out.Printf("%-5s %6d %11d %7d %9.0f %9.0f %10.1f %10.1f %9.2f %9.2f\n", what, l.batch, l.connections, l.payload, each(c.wal),
-		each(c.disk), micros(c.postgres), micros(c.server), float64(c.syncs)/float64(l.calls()), float64(c.commits)/float64(l.calls()))
+	out.Printf("%-5s %6d %11d %7d %9.0f %9.0f %10.1f %10.1f %9.2f %9.2f %9.0f %9.0f\n", what, l.batch, l.connections, l.payload,
+		each(c.wal), each(c.disk), micros(c.postgres), micros(c.server), float64(c.syncs)/float64(l.calls()),
+		float64(c.commits)/float64(l.calls()), each(c.sent), each(c.received))
 }
 
 // postmaster returns the process id of the Postgres at conn.

@@ -5,6 +5,7 @@ import (
 	"context"
 	"fmt"
 	"net/http"
+	"net/url"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -69,7 +70,7 @@ func (b *bench) push(ctx context.Context, l load) error {
 			return false, nil
 		}
 		var answer bytes.Buffer
-		_, err := b.Do(ctx, http.MethodPost, to, bodies[n%partitions], &answer)
+		err := b.send(ctx, http.MethodPost, to, bodies[n%partitions], &answer)
 		return true, err
 	})
 }
@@ -98,7 +99,7 @@ func (b *bench) consume(ctx context.Context, l load, group string) error {
 	return l.inParallel(func() (bool, error) {
 		var text bytes.Buffer
 		var got popped
-		_, err := b.Do(ctx, http.MethodGet, from, nil, &text)
+		err := b.send(ctx, http.MethodGet, from, nil, &text)
 		if err != nil || text.Len() == 0 {
 			return false, err
 		}
@@ -114,9 +115,16 @@ func (b *bench) consume(ctx context.Context, l load, group string) error {
 			return false, err
 		}
 		text.Reset()
-		_, err = b.Do(ctx, http.MethodPost, to, body, &text)
-		return true, err
+		return true, b.send(ctx, http.MethodPost, to, body, &text)
 	})
+}
+
+// send sends a request and counts the bytes of both bodies.
+func (b *bench) send(ctx context.Context, method string, to *url.URL, body []byte, into *bytes.Buffer) error {
+	_, err := b.Do(ctx, method, to, body, into)
+	b.sent.Add(int64(len(body)))
+	b.received.Add(int64(into.Len()))
+	return err
 }
 
 // prepare makes the queue, its partitions and groups. No message waits afterwards.

@@ -15,6 +15,7 @@ import (
 	"fmt"
 	"os"
 	"runtime"
+	"sync/atomic"
 
 	"github.com/jackc/pgx/v5"
 
@@ -32,6 +33,7 @@ const payload = 100
 
 func main() {
 	scale := flag.Float64("scale", 1, "multiplies the number of messages")
+	flag.BoolVar(&onlyFlows, "flows", false, "measure only the flows that check belfry bench plan")
 	os.Exit(rig.Main(nil, func(ctx context.Context, out *rig.Report) (err error) {
 		cluster, err := rig.StartCluster(ctx, settings)
 		if err != nil {
@@ -48,6 +50,8 @@ type bench struct {
 	admin *pgx.Conn
 	// postmaster is the process id of Postgres.
 	postmaster int
+	// sent and received count the bytes of the bodies of requests and answers.
+	sent, received atomic.Int64
 }
 
 // newBench starts a server on a new database. The caller must close it.
@@ -80,12 +84,17 @@ var loads = []load{
 	{batch: 100, connections: 8, messages: 50_000, payload: 1100},
 }
 
+// onlyFlows leaves out the measurement of the constants.
+var onlyFlows bool
+
 func measure(ctx context.Context, cluster *rig.Cluster, scale float64, out *rig.Report) error {
 	out.Printf("cores: %d\n\n", runtime.NumCPU())
-	out.Printf("%-5s %6s %11s %7s %9s %9s %10s %10s %9s %9s\n", "what", "batch", "connections", "payload",
-		"WAL bytes", "disk", "Postgres", "server", "syncs", "commits")
-	out.Printf("%-5s %6s %11s %7s %9s %9s %10s %10s %9s %9s\n", "", "", "", "bytes",
-		"/message", "/message", "µs/message", "µs/message", "/call", "/call")
+	if onlyFlows {
+		return measureFlows(ctx, cluster, out)
+	}
+	const header = "%-5s %6s %11s %7s %9s %9s %10s %10s %9s %9s %9s %9s\n"
+	out.Printf(header, "what", "batch", "connections", "payload", "WAL bytes", "disk", "Postgres", "server", "syncs", "commits", "sent", "received")
+	out.Printf(header, "", "", "", "bytes", "/message", "/message", "µs/message", "µs/message", "/call", "/call", "B/message", "B/message")
 	for _, l := range loads {
 		l.messages = max(l.batch*l.connections, int(float64(l.messages)*scale))
 		if l.payload == 0 {
@@ -100,6 +109,9 @@ func measure(ctx context.Context, cluster *rig.Cluster, scale float64, out *rig.
 	}
 	if err := measureWaiting(ctx, cluster, out); err != nil {
 		return fmt.Errorf("waiting requests: %w", err)
+	}
+	if err := measureFlows(ctx, cluster, out); err != nil {
+		return fmt.Errorf("flows: %w", err)
 	}
 	return nil
 }

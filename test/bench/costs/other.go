@@ -80,6 +80,7 @@ func measureWaiting(ctx context.Context, cluster *rig.Cluster, out *rig.Report) 
 	if err != nil {
 		return err
 	}
+	out.Printf("a server without requests: %d MiB of memory\n", before>>20)
 	polling, stop := context.WithCancel(ctx)
 	var polls sync.WaitGroup
 	for range waiting {
