@@ -89,7 +89,7 @@ func each(cmd *cobra.Command, f func(c *cobra.Command)) {
 		switch {
 		case c.Hidden || c.Name() == "help" || c.Name() == "completion":
 		case c.HasSubCommands():
-			if c.Runnable() {
+			if !onlyGroups(c) {
 				f(c)
 			}
 			each(c, f)
@@ -98,6 +98,9 @@ func each(cmd *cobra.Command, f func(c *cobra.Command)) {
 		}
 	}
 }
+
+// onlyGroups reports whether a command has only subcommands. `belfry bench` has a subcommand, and arguments of its own.
+func onlyGroups(c *cobra.Command) bool { return c.HasSubCommands() && len(c.ValidArgs) == 0 }
 
 func unindent(text string) string {
 	return strings.TrimPrefix(strings.ReplaceAll(text, "\n  ", "\n"), "  ")

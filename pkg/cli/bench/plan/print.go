@@ -59,8 +59,8 @@ func (r Report) WriteTable(w io.Writer) error {
 const measuredCores = 2
 
 const notice = `The costs were measured on 1 and 2 cores (docs/sizing.md). Larger machines are calculated: the
-calculation assumes that the cost of a message stays the same. Measure your own load with
-belfry bench before you rely on a number.`
+calculation assumes that the cost of a message stays the same. Put your own load on a test
+system before you rely on a number.`
 
 // figure rounds a number to two digits, and groups its digits.
 func figure(v float64) string {
