@@ -89,11 +89,11 @@ func move(backlog int, rule moveRule) (m moved) {
 	return m
 }
 
-// choose returns the cell and the partition of the next message, or nil if none may be delivered. The partitions take
-// turns.
+// choose returns the cell and the partition of the next message, or nil if none may be delivered. The cells take turns, and
+// the partitions of a cell too.
 func choose(older, newer *log, rule moveRule, turn, delivered int) (*log, int) {
 	cells := []*log{older, newer}
-	if rule == bothAtOnce && turn%2 == 1 {
+	if turn%2 == 1 {
 		cells = []*log{newer, older}
 	}
 	for _, cell := range cells {
