@@ -68,7 +68,7 @@ func TestTheBoardShowsMetricsOfTheServer(t *testing.T) {
 	}
 	require.NoError(t, json.Unmarshal(text, &board))
 
-	// `belfry serve` registers this metric with its log (cmd/belfry).
+	// Only a server whose log can drop lines has this metric, as `belfry serve` does (pkg/app/metrics.go).
 	metrics := metricsWithTLS(t) + "belfry_log_dropped_total 0\n"
 	queries := 0
 	for _, p := range board.Panels {

@@ -85,7 +85,7 @@ func TestInvalidNumbersAreRefused(t *testing.T) {
 func TestConstantsFollowTheSettings(t *testing.T) {
 	t.Parallel()
 	cfg := config.Default()
-	require.EqualValues(t, connectionsOfInstance, int(cfg.Database.PoolSize)+cfg.Dispatch.PollWorkers+8)
+	require.Equal(t, connectionsOfInstance, int(cfg.Database.PoolSize)+cfg.Dispatch.PollWorkers+8)
 	require.EqualValues(t, inFlightBytes, cfg.HTTP.MaxInflightBytes)
 	compose, err := os.ReadFile("../../../../docker-compose.yml")
 	require.NoError(t, err)
