@@ -44,3 +44,17 @@ func TestBenchPlanRefusesWrongArguments(t *testing.T) {
 	require.Zero(t, code, stderr)
 	require.Empty(t, stdout)
 }
+
+// The page must have each setting of docker-compose.yml with its value.
+func TestSizingHasTheSettingsOfTheComposeFile(t *testing.T) {
+	t.Parallel()
+	compose, err := os.ReadFile("../../docker-compose.yml")
+	require.NoError(t, err)
+	page, err := os.ReadFile("../../docs/sizing.md")
+	require.NoError(t, err)
+	settings := regexp.MustCompile(`(?m)^ +- -c\n(?: +#.*\n)* +- ([a-z_]+)=(\S+)$`).FindAllStringSubmatch(string(compose), -1)
+	require.Greater(t, len(settings), 8)
+	for _, s := range settings {
+		require.Contains(t, string(page), "| `"+s[1]+"` | `"+s[2]+"` |")
+	}
+}

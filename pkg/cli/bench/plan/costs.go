@@ -3,12 +3,12 @@ package plan
 import "math"
 
 // The constants of this file were measured on two cores of a virtual machine that other programs used too, with Postgres
-// 15 and the settings of docker-compose.yml:
+// 15 and the settings of docker-compose.yml. They are medians of three runs of
 //
 //	taskset -c 0,1 go run ./test/bench/costs
 //
 // The rows are 100-byte messages over 100 partitions. A row has the processor time of all processes of Postgres,
-// including those that vacuum and write. docs/sizing.md has the whole output, and the output on one core.
+// including those that vacuum and write. docs/sizing.md has all rows, and those of one core.
 
 // perMessage is what a message costs at a batch size, while many calls are in flight.
 type perMessage struct {
@@ -20,30 +20,30 @@ type perMessage struct {
 
 var (
 	pushCosts = []perMessage{
-		{1, 62.0, 64.7, 665, 0.06}, {10, 21.0, 16.0, 506, 0.14}, {100, 16.2, 8.5, 492, 0.43}, {1000, 6.8, 4.8, 489, 1.05},
+		{1, 71.3, 78.0, 666, 0.06}, {10, 24.8, 18.0, 509, 0.12}, {100, 11.9, 7.8, 492, 0.39}, {1000, 6.4, 4.6, 489, 0.95},
 	}
 	// popCosts are for a pop and its ack, of one group.
 	popCosts = []perMessage{
-		{1, 188, 154, 774, 0.08}, {10, 43.2, 34.0, 79, 0.17}, {100, 15.9, 11.8, 9, 0.70}, {1000, 3.5, 5.6, 1, 0.98},
+		{1, 203.3, 167.3, 774, 0.08}, {10, 45.2, 35.2, 79, 0.17}, {100, 13.5, 11.1, 8, 0.56}, {1000, 3.2, 5.6, 1, 0.98},
 	}
 	// alonePush and alonePop are for one call at a time, with one message. No other call shares its commit.
-	alonePush = perMessage{1, 480, 360, 729, 1.00}
-	alonePop  = perMessage{1, 870, 670, 846, 1.02}
+	alonePush = perMessage{1, 686.7, 386.7, 751, 1.01}
+	alonePop  = perMessage{1, 886.7, 680.0, 845, 1.02}
 )
 
 const (
 	// measuredPayload is the payload of the measured messages, in bytes.
 	measuredPayload = 100
 	// diskBytes is the size of a message with measuredPayload in the table and its indexes.
-	diskBytes = 378
+	diskBytes = 377
 	// diskPerByte, walPerByte and the next two are what a further byte of payload adds. They are the difference of the
 	// rows with 1,100 and with 100 bytes.
 	diskPerByte         = 1.14
-	walPerByte          = 1.0
-	postgresPushPerByte = 0.0022 // microseconds
-	serverPushPerByte   = 0.0067
-	postgresPopPerByte  = 0.0059
-	serverPopPerByte    = 0.0054
+	walPerByte          = 1.00
+	postgresPushPerByte = 0.0103 // microseconds
+	serverPushPerByte   = 0.0074
+	postgresPopPerByte  = 0.0039
+	serverPopPerByte    = 0.0033
 	// partitionBytes and cursorBytes are on disk. A cursor is a group in a partition.
 	partitionBytes, cursorBytes = 775, 289
 	// waitingBytes is the memory of a waiting request. It was 20 to 26 KiB here, and up to 36 KiB in docs/performance.md.
@@ -59,9 +59,9 @@ const (
 
 // The constants below are rules and not measurements.
 const (
-	// aloneCalls is the number of calls per second at which calls of one instance begin to share commits. A call alone
-	// takes about a millisecond.
-	aloneCalls = 1000
+	// aloneCalls is the number of calls per second at which the calls of one instance share commits. A push and the
+	// delivery to a waiting consumer take about two milliseconds (docs/performance.md).
+	aloneCalls = 500
 	// spare is the factor for old row versions, and walDisk is max_wal_size of docker-compose.yml in bytes.
 	spare, walDisk = 1.5, 8 << 30
 )
