@@ -56,6 +56,7 @@ if the push is sent late.`,
 		},
 	}
 	addBenchFlags(cmd, &s, &reportPath)
+	cmd.AddCommand(newBenchPlanCmd())
 	return cmd
 }
 

@@ -83,18 +83,24 @@ func documentation() string {
 	return out.String()
 }
 
-// each calls f for each visible command without subcommands, in order.
+// each calls f for each visible command that does something, in order.
 func each(cmd *cobra.Command, f func(c *cobra.Command)) {
 	for _, c := range cmd.Commands() {
 		switch {
 		case c.Hidden || c.Name() == "help" || c.Name() == "completion":
 		case c.HasSubCommands():
+			if !onlyGroups(c) {
+				f(c)
+			}
 			each(c, f)
 		default:
 			f(c)
 		}
 	}
 }
+
+// onlyGroups reports whether a command has only subcommands. `belfry bench` has a subcommand, and arguments of its own.
+func onlyGroups(c *cobra.Command) bool { return c.HasSubCommands() && len(c.ValidArgs) == 0 }
 
 func unindent(text string) string {
 	return strings.TrimPrefix(strings.ReplaceAll(text, "\n  ", "\n"), "  ")

@@ -125,6 +125,8 @@ var ofExamples = map[string]documentedRun{
 	"belfry attach --list":                        {before: "belfry attach orders --queue orders; ", want: "TABLE"},
 	"belfry attach orders --queue orders --print": {want: "CREATE TRIGGER"},
 	"belfry bench end-to-end --rate 5000 --duration 1m --json result.json":                 {want: "verified", more: short},
+	"belfry bench plan --rate 200 --batch 1 --retention 24h -o json":                       {want: `"postgresCores": 1`},
+	"belfry bench plan --rate 5000 --payload 512 --groups 3":                               {want: "Postgres cores"},
 	"belfry bench push --connections 32 --batch 100":                                       {want: "verified", more: short},
 	"belfry config --check --config belfry.yaml":                                           {before: "belfry config --reference > belfry.yaml; "},
 	"belfry config --reference > belfry.yaml":                                              {},

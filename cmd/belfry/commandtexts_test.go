@@ -195,7 +195,7 @@ func parses(line string) error {
 	if err != nil {
 		return err
 	}
-	if cmd.HasSubCommands() && len(rest) > 0 && !strings.HasPrefix(rest[0], "-") {
+	if onlyGroups(cmd) && len(rest) > 0 && !strings.HasPrefix(rest[0], "-") {
 		return noSuchCommand(cmd, rest)
 	}
 	if len(rest) == 0 || cmd.DisableFlagParsing {
@@ -215,7 +215,7 @@ func parses(line string) error {
 // onlyNames reports whether a line names a command without the arguments and flags that it needs.
 func onlyNames(line string) bool {
 	cmd, rest, err := newRootCmd().Find(shellWords(strings.TrimPrefix(line, "belfry ")))
-	return err == nil && len(rest) == 0 && (cmd.HasSubCommands() || cmd.ValidateArgs(nil) != nil || cmd.ValidateRequiredFlags() != nil)
+	return err == nil && len(rest) == 0 && (onlyGroups(cmd) || cmd.ValidateArgs(nil) != nil || cmd.ValidateRequiredFlags() != nil)
 }
 
 // allPrinted returns the commands of the documentation and of the texts that programs print. It fails the test if a

@@ -28,7 +28,7 @@ var wings = []wing{
 	{"pkg/app", "config pkg/client/api pkg/dashboard pkg/httpapi pkg/insight pkg/dispatch pkg/engine pkg/access pkg/postgres pkg/process pkg/queue config/setting", "."},
 	{"config", "pkg/dashboard pkg/httpapi pkg/insight pkg/dispatch pkg/engine pkg/access pkg/postgres pkg/queue config/setting", "."},
 	{"pkg/dashboard", "pkg/client/api pkg/access pkg/process pkg/queue", ". > pages > changes listing schedules > page > chart source"},
-	{"pkg/cli/bench", "pkg/client/api pkg/access pkg/postgres", ". > load"}, // the load generator connects to Postgres for a comparison
+	{"pkg/cli/bench", "pkg/client/api pkg/access pkg/postgres", ". > load plan"}, // the load generator connects to Postgres for a comparison
 	{"pkg/cli", "pkg/client pkg/client/api", `. > noun > verb > session >
 		answer manifest pusher top >
 		contexts demo instant outage output payload progress request`},
