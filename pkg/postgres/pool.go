@@ -73,6 +73,7 @@ func open(ctx context.Context, cfg Config, applicationName string, warm int32, s
 	if pc.ConnConfig.ConnectTimeout == 0 {
 		pc.ConnConfig.ConnectTimeout = cfg.RequestTimeout
 	}
+	pc.ConnConfig.Tracer = cfg.Tracer
 	pc.BeforeConnect = p.detectPooler
 	pc.AfterConnect = p.configure
 	closesOn := pc.ConnConfig.OnPgError
