@@ -143,7 +143,9 @@ func (a *arguments) add(p planned) {
 			headers = queue.Headers(fill.Replace(*p.headers))
 		}
 		headers, span := a.tracer.Publish(context.Background(), p.name, p.queue, id, headers)
-		a.spans[p.id] = append(a.spans[p.id], span)
+		if span != nil {
+			a.spans[p.id] = append(a.spans[p.id], span)
+		}
 		a.transactionIDs, a.payloads, a.headers = append(a.transactionIDs, &id), append(a.payloads, &payload), append(a.headers, given(string(headers)))
 	}
 }

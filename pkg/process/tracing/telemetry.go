@@ -59,7 +59,7 @@ func Start(ctx context.Context, deps Deps) (*Telemetry, error) {
 	t := &Telemetry{}
 	choice := Choose(deps.Getenv)
 	if len(choice.Ignored) > 0 {
-		deps.Log.Warn("OpenTelemetry settings that Belfry does not know were ignored", zap.Strings("settings", choice.Ignored))
+		deps.Log.Warn("settings of OpenTelemetry that Belfry does not know were ignored", zap.Strings("settings", choice.Ignored))
 	}
 	if !choice.Traces && !choice.Metrics {
 		return t, nil
@@ -81,7 +81,7 @@ func Start(ctx context.Context, deps Deps) (*Telemetry, error) {
 			return nil, errors.Join(err, t.Close(ctx))
 		}
 	}
-	deps.Log.Info("OpenTelemetry exports by OTLP", zap.Bool("traces", choice.Traces), zap.Bool("metrics", choice.Metrics),
+	deps.Log.Info("exporting by OTLP", zap.Bool("traces", choice.Traces), zap.Bool("metrics", choice.Metrics),
 		zap.Bool("statements", t.Statements != nil))
 	return t, nil
 }
@@ -140,7 +140,7 @@ func report(log *zap.Logger) {
 		if before := last.Load(); now-before >= int64(complaintInterval) && last.CompareAndSwap(before, now) {
 			level = log.Warn
 		}
-		level("OpenTelemetry failed; further failures within a minute are logged at debug", zap.Error(err))
+		level("an export by OTLP failed; failures in the next minute are logged at debug", zap.Error(err))
 	}))
-	otel.SetLogger(funcr.New(func(_, text string) { log.Warn("OpenTelemetry: " + text) }, funcr.Options{Verbosity: 1}))
+	otel.SetLogger(funcr.New(func(_, text string) { log.Warn("the SDK of OpenTelemetry wrote a message", zap.String("text", text)) }, funcr.Options{Verbosity: 1}))
 }
