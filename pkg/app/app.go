@@ -20,6 +20,7 @@ import (
 	"github.com/belfry-mq/belfry/pkg/insight/history"
 	"github.com/belfry-mq/belfry/pkg/postgres"
 	"github.com/belfry-mq/belfry/pkg/postgres/migrate"
+	"github.com/belfry-mq/belfry/pkg/process/tracing"
 )
 
 // warmConnections is how many connections stay open while idle, so that the first requests after a pause need not connect.
@@ -42,11 +43,21 @@ const (
 // is down.
 const drainTimeout = 15 * time.Second
 
+// exportTimeout bounds the last export of spans and metrics.
+const exportTimeout = 3 * time.Second
+
 // Run serves until ctx ends, then stops in order and returns nil. Run listens at once. It answers requests with 503 until it
 // calls ready with the address of the server. Run returns an error if the server could not start, or if a part of the server
 // failed. In every case Run releases all resources.
 func Run(ctx context.Context, cfg config.Config, log *zap.Logger, ready func(addr net.Addr)) error {
 	defer holdHeap()()
+	registry, counts := prometheus.NewRegistry(), history.NewRecorder(cfg.Metrics.MaxQueues)
+	telemetry, err := tracing.Start(ctx, tracing.Deps{Getenv: os.Getenv, Metrics: registry, Version: Version(), Log: log})
+	if err != nil {
+		return err
+	}
+	defer closeTelemetry(ctx, telemetry, log)
+	cfg.Database.Tracer = telemetry.Statements
 	pool, err := postgres.Open(ctx, cfg.Database, "belfry", warmConnections)
 	if err != nil {
 		return err
@@ -57,11 +68,10 @@ func Run(ctx context.Context, cfg config.Config, log *zap.Logger, ready func(add
 		return err
 	}
 	defer pinger.Close()
-	registry, counts := prometheus.NewRegistry(), history.NewRecorder(cfg.Metrics.MaxQueues)
 	changes := &source.Changes{}
 	counts.OnCount = changes.Changed
 	server := httpapi.New(cfg.HTTP, httpapi.StartDeps{
-		Ping: pinger.Ping, Metrics: httpapi.NewMetrics(registry, counts), Version: Version(), Log: log,
+		Ping: pinger.Ping, Metrics: httpapi.NewMetrics(registry, counts), Version: Version(), Tracer: telemetry.Tracer, Log: log,
 	})
 	ln, err := server.Listen(ctx)
 	if err != nil {
@@ -72,7 +82,7 @@ func Run(ctx context.Context, cfg config.Config, log *zap.Logger, ready func(add
 	var serving errgroup.Group
 	serving.Go(func() error { return server.Serve(ln) })
 	b := newBuilder(cfg, pool, server, registry, log)
-	b.counts, b.changes, b.addr = counts, changes, ln.Addr()
+	b.counts, b.changes, b.addr, b.tracer = counts, changes, ln.Addr(), telemetry.Tracer
 	defer b.close()
 	if err := b.start(ctx); err != nil {
 		asking, cancel := pool.Bounded(ctx)
@@ -81,6 +91,15 @@ func Run(ctx context.Context, cfg config.Config, log *zap.Logger, ready func(add
 		return errors.Join(ended(ctx, err), server.Shutdown(context.WithoutCancel(ctx)), serving.Wait())
 	}
 	return b.run(ctx, serving.Wait, log, func() { ready(ln.Addr()) })
+}
+
+// closeTelemetry exports the last spans and metrics, after everything else has stopped.
+func closeTelemetry(ctx context.Context, telemetry *tracing.Telemetry, log *zap.Logger) {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), exportTimeout)
+	defer cancel()
+	if err := telemetry.Close(ctx); err != nil {
+		log.Warn("the last spans or metrics were not exported", zap.Error(err))
+	}
 }
 
 // logAddresses logs where the server listens.
@@ -130,7 +149,11 @@ func (b builder) start(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	return b.build(ctx)
+	if err := b.build(ctx); err != nil {
+		return err
+	}
+	b.trace()
+	return nil
 }
 
 // retry repeats a step of the start if a connection to the database breaks.

@@ -45,6 +45,7 @@ import (
 	"github.com/belfry-mq/belfry/pkg/postgres"
 	"github.com/belfry-mq/belfry/pkg/postgres/listen"
 	"github.com/belfry-mq/belfry/pkg/process/events"
+	"github.com/belfry-mq/belfry/pkg/process/tracing"
 	"github.com/belfry-mq/belfry/pkg/queue"
 )
 
@@ -98,6 +99,8 @@ type builder struct {
 	changes *source.Changes
 	// totals count the messages of all queues and groups when somebody looks.
 	totals *totals.Counter
+	// tracer makes spans. It is nil if traces are off.
+	tracer *tracing.Tracer
 	// startUntil is the end of database.start_timeout.
 	startUntil time.Time
 	// addr is where the server listens.
@@ -192,7 +195,7 @@ func (b builder) build(ctx context.Context) error {
 func (b builder) buildSchedules() {
 	schedules := schedule.New(schedule.Deps{
 		Pool: b.pool, Events: b.bus, Instance: b.instance, Peers: b.listener.PeerIDs, Proven: b.listener.Proven,
-		Handled: b.changes.Changed, Metrics: schedule.NewMetrics(b.reg), Log: b.log,
+		Handled: b.changes.Changed, Metrics: schedule.NewMetrics(b.reg), Tracer: b.tracer, Log: b.log,
 	}, schedule.Config{FallbackInterval: b.cfg.Dispatch.FallbackInterval, PollInterval: b.cfg.Dispatch.MaxPollInterval})
 	b.runs = append(b.runs, schedules.Run)
 }

@@ -6,6 +6,8 @@ import (
 	"slices"
 	"sync"
 	"sync/atomic"
+
+	"go.opentelemetry.io/otel/trace"
 )
 
 const (
@@ -23,6 +25,8 @@ type ackItem struct {
 	mayBeRefused bool
 	// submission is the submission that contains the acknowledgment.
 	submission *submission
+	// span is the process span of the message. It may be invalid.
+	span trace.SpanContext
 }
 
 // submission is a group of acknowledgments of one delivery.
@@ -105,11 +109,13 @@ func (a *acker) send() {
 // request sends acknowledgments in one request. If the server refuses the whole request as invalid or too large, request sends
 // each half alone. If an acknowledgment in the first half fails, request sends no later acknowledgment of its submission.
 func (a *acker) request(items []ackItem) {
-	acks := make([]Ack, len(items))
+	acks, processed := make([]Ack, len(items)), make([]trace.SpanContext, len(items))
 	for i := range items {
-		acks[i] = items[i].Ack
+		acks[i], processed[i] = items[i].Ack, items[i].span
 	}
-	results, err := a.client.Ack(a.ctx, acks...)
+	ctx, end := a.client.spans.Settle(a.ctx, processed)
+	results, err := a.client.Ack(ctx, acks...)
+	end(err)
 	if half := len(items) / 2; half > 0 && (errors.Is(err, ErrInvalid) || errors.Is(err, ErrTooLarge)) {
 		a.request(items[:half])
 		rest := slices.DeleteFunc(items[half:], func(item ackItem) bool { return item.submission.failed.Load() })

@@ -6,6 +6,10 @@ import (
 	"log/slog"
 	"net/http"
 	"time"
+
+	"go.opentelemetry.io/otel/trace"
+
+	"github.com/belfry-mq/belfry/pkg/client/spans"
 )
 
 const (
@@ -35,6 +39,9 @@ type Config struct {
 	RequestTimeout time.Duration
 	// Log gets a warning for each repeated request and each failed handler. If it is nil, the client logs nothing.
 	Log *slog.Logger
+	// TracerProvider makes OpenTelemetry spans, such as otel.GetTracerProvider(). If it is nil, the client makes no spans. The span of
+	// a context travels with requests and messages in any case.
+	TracerProvider trace.TracerProvider
 	// OnOutage is called when a call has had no connection to a server for two seconds. Each call of the client calls it at
 	// most once, in a separate goroutine. While a server processes the request, OnOutage is not called. It may be nil.
 	OnOutage func(Outage)
@@ -49,6 +56,7 @@ type Client struct {
 	requestTimeout time.Duration
 	log            *slog.Logger
 	onOutage       func(Outage)
+	spans          spans.Maker
 }
 
 // New returns a client:
@@ -70,7 +78,7 @@ func New(config Config) (*Client, error) {
 	c := &Client{
 		http: config.HTTPClient, servers: &servers{all: all}, tokens: newTokens(config.Token),
 		retryFor: config.RetryFor, requestTimeout: config.RequestTimeout, log: config.Log,
-		onOutage: config.OnOutage,
+		onOutage: config.OnOutage, spans: spans.New(config.TracerProvider),
 	}
 	if c.http == nil {
 		c.http = &http.Client{Transport: newTransport()}

@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"time"
+
+	"go.opentelemetry.io/otel/trace"
 )
 
 // ackInterval is how long the acknowledgment of a finished message waits while the worker handles later messages of the pop.
@@ -21,12 +23,14 @@ type delivery struct {
 	sentAt   time.Time
 	// refused means that a submission before sent was refused.
 	refused bool
+	// spans has the process spans of the handled messages.
+	spans map[*Raw]trace.SpanContext
 }
 
 // deliver handles the messages of a pop and acknowledges them. When ctx ends or the lease is lost, it releases the remaining
 // messages.
 func (w *consumer) deliver(ctx context.Context, messages []*Raw) {
-	d := &delivery{consumer: w, ended: map[string]bool{}, sentAt: time.Now(), lease: w.hold(messages[0].LeaseID)}
+	d := &delivery{consumer: w, ended: map[string]bool{}, spans: map[*Raw]trace.SpanContext{}, sentAt: time.Now(), lease: w.hold(messages[0].LeaseID)}
 	defer d.lease.release()
 	d.finished = make([]ackItem, 0, len(messages))
 	defer d.submit() // also after a panic in the loop body of Messages
@@ -50,7 +54,12 @@ func (d *delivery) handleMessage(message *Raw, rest []*Raw) {
 	if message.TraceID != "" {
 		ctx = WithTraceID(ctx, message.TraceID)
 	}
+	ctx, span, end := d.client.spans.Process(ctx, message)
 	err := d.handle(ctx, message)
+	end(err)
+	if span.IsValid() {
+		d.spans[message] = span
+	}
 	status, pause := d.statusOf(err)
 	if status == Failed || status == DeadLettered {
 		d.client.log.WarnContext(ctx, "a message was not handled", "queue", message.Queue, "partition", message.Partition,
@@ -58,9 +67,9 @@ func (d *delivery) handleMessage(message *Raw, rest []*Raw) {
 	}
 	switch status {
 	case Completed:
-		d.finished = append(d.finished, ackItem{Ack: message.Ack(status, nil)})
+		d.finished = append(d.finished, ackItem{Ack: message.Ack(status, nil), span: span})
 	case DeadLettered:
-		d.finished = append(d.finished, ackItem{Ack: message.Ack(status, err)})
+		d.finished = append(d.finished, ackItem{Ack: message.Ack(status, err), span: span})
 		d.submit()
 		// This message must be a dead letter before a later message is completed. Otherwise the cursor passes this message,
 		// and the message is lost. A handler may complete a later message itself. After a refusal, lost ends the delivery.
@@ -90,7 +99,7 @@ func (d *delivery) end(message *Raw, status AckStatus, pause time.Duration, reas
 	d.ended[message.PartitionID] = true
 	ack := message.Ack(status, reason)
 	ack.RetryAfterSeconds = pause.Seconds()
-	d.finished = append(d.finished, ackItem{Ack: ack})
+	d.finished = append(d.finished, ackItem{Ack: ack, span: d.spans[message]})
 }
 
 // release ends the lease on the partition of a message. It has no effect if the lease has ended.

@@ -15,6 +15,8 @@ import (
 	"github.com/go-json-experiment/json"
 	"github.com/go-json-experiment/json/jsontext"
 	jsonv1 "github.com/go-json-experiment/json/v1"
+
+	"github.com/belfry-mq/belfry/pkg/client/spans"
 )
 
 // lenient accepts all JSON that the server accepts in payloads, and keeps the bytes of payloads. It matches names as
@@ -188,6 +190,7 @@ func (c *Client) open(ctx context.Context, to server, token string, made call) (
 		return nil, fmt.Errorf("making the request %s %s: %w", made.method, made.target, unwrapURL(err))
 	}
 	maps.Copy(request.Header, made.header)
+	spans.Inject(ctx, request.Header)
 	if body != nil {
 		request.Header.Set("Content-Type", "application/json")
 	} else if !made.repeatable {

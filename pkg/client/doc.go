@@ -37,4 +37,7 @@
 //
 // The traceId of a message is a UUID. It has the 16 bytes of a W3C trace id. [TraceID] returns the traceId for a traceparent
 // header. [WithTraceID] sets the traceId of all pushes of a context. The context of a handler has the traceId of its message.
+//
+// With [Config.TracerProvider], the client makes OpenTelemetry spans: publish, process around each handler, and settle. The header
+// traceparent of a message has the context of its publish span, which is the parent of the process span.
 package client

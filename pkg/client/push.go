@@ -14,6 +14,7 @@ import (
 	"github.com/google/uuid"
 
 	"github.com/belfry-mq/belfry/pkg/client/api"
+	"github.com/belfry-mq/belfry/pkg/client/spans"
 )
 
 // Item is a message to push.
@@ -62,11 +63,14 @@ func (c *Client) Push(ctx context.Context, item Item) (PushResult, error) {
 // cannot be encoded, the error is ErrInvalid, and nothing is sent. ErrQueueFull means that a queue was full for longer than
 // RetryFor.
 func (c *Client) PushMany(ctx context.Context, items []Item) ([]PushResult, error) {
+	ctx, end := c.spans.Publish(ctx, items)
 	encoded, err := encodeItems(ctx, items)
-	if err != nil {
-		return nil, err
+	var results []PushResult
+	if err == nil {
+		results, err = c.pushEncoded(ctx, encoded, false)
 	}
-	return c.pushEncoded(ctx, encoded, false)
+	end(err)
+	return results, err
 }
 
 // pushEncoded pushes the result of encodeItems. If hasty is true, it returns ErrQueueFull without a repetition.
@@ -108,6 +112,7 @@ func encodeItems(ctx context.Context, items []Item) ([]Item, error) {
 			}
 		}
 		item.Payload, item.TraceID, item.VisibleAt = payload, cmp.Or(item.TraceID, traceID), item.VisibleAt.UTC()
+		item.Headers = spans.Headers(ctx, item.Headers)
 	}
 	return encoded, nil
 }

@@ -46,7 +46,7 @@ func (e *RefusedError) Is(target error) bool { return target == ErrRefused }
 // transaction without a push only if the server certainly did not apply it. After any error but a *RefusedError, the server may
 // have applied the transaction.
 func (c *Client) Transact(ctx context.Context, t Transaction) error {
-	items, err := encodeItems(ctx, t.Pushes)
+	items, err := encodeItems(ctx, t.Pushes) // the span of ctx creates the messages
 	if err != nil {
 		return err
 	}

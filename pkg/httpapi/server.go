@@ -11,8 +11,10 @@ import (
 	"go.uber.org/zap/zapcore"
 
 	"github.com/belfry-mq/belfry/pkg/client/api"
+	"github.com/belfry-mq/belfry/pkg/httpapi/spans"
 	"github.com/belfry-mq/belfry/pkg/httpapi/wire"
 	"github.com/belfry-mq/belfry/pkg/process/inflight"
+	"github.com/belfry-mq/belfry/pkg/process/tracing"
 	"github.com/belfry-mq/belfry/pkg/queue"
 )
 
@@ -82,6 +84,9 @@ func (s *Server) router(routes []Route, handleError echo.HTTPErrorHandler) *echo
 	e.HTTPErrorHandler = handleError
 	e.IPExtractor = clientAddress(s.cfg.TrustedProxies)
 	e.Pre(identifyRequest, s.limitTime, s.origins.headers, s.identify)
+	if s.start.Tracer != nil {
+		e.Use(spans.Middleware(s.start.Tracer))
+	}
 	changing := map[string]bool{}
 	for _, r := range routes {
 		changing[r.Path] = changing[r.Path] || r.Right&Changes != 0
@@ -122,7 +127,9 @@ type StartDeps struct {
 	Ping    func(ctx context.Context) error
 	Metrics *Metrics
 	Version string
-	Log     *zap.Logger
+	// Tracer makes spans of requests. Nil: there are no spans.
+	Tracer *tracing.Tracer
+	Log    *zap.Logger
 }
 
 // Phase is the phase of the start of a server. /readyz shows it.
@@ -194,6 +201,7 @@ func fieldsOf(c echo.Context) zap.Field {
 		to.AddString("request_id", idOf(c))
 		to.AddString("method", c.Request().Method)
 		to.AddString("path", c.Request().URL.Path)
+		tracing.AddFields(c.Request().Context(), to)
 		return nil
 	}))
 }

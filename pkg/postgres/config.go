@@ -24,6 +24,8 @@ type Config struct {
 	RequestTimeout     time.Duration  `mapstructure:"request_timeout"`
 	MigrateOnStart     bool           `mapstructure:"migrate_on_start"`
 	MigrateLockTimeout time.Duration  `mapstructure:"migrate_lock_timeout"`
+	// Tracer watches the statements of a pool. It is no setting. Nil: nothing does.
+	Tracer pgx.QueryTracer
 }
 
 // DefaultConfig returns the values of config/belfry.yaml.

@@ -75,6 +75,7 @@ func open(ctx context.Context, cfg Config, applicationName string, warm int32, s
 		p.hosts.arrange(config)
 		return p.detectPooler(ctx, config)
 	}
+	pc.ConnConfig.Tracer = cfg.Tracer
 	pc.AfterConnect = p.configure
 	closesOn := pc.ConnConfig.OnPgError
 	pc.ConnConfig.OnPgError = func(conn *pgconn.PgConn, err *pgconn.PgError) (keep bool) {

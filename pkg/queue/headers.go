@@ -3,6 +3,7 @@ package queue
 import (
 	"bytes"
 	"encoding/hex"
+	"maps"
 	"slices"
 	"strings"
 
@@ -164,6 +165,18 @@ func NewHeaders(all map[string]string) Headers {
 	}
 	raw, _ := json.Marshal(all, json.Deterministic(true)) // a map of texts
 	return raw
+}
+
+// With returns the headers with more headers, which replace headers of the same names. Names are in lower case. If the result would
+// not be valid, such as with too many headers, With returns the headers unchanged.
+func (h Headers) With(more map[string]string) Headers {
+	all := map[string]string{}
+	maps.Copy(all, h.Map())
+	maps.Copy(all, more)
+	if made, err := ParseHeaders("headers", NewHeaders(all)); err == nil {
+		return made
+	}
+	return h
 }
 
 // isToken reports whether name is a token of RFC 9110 of at most MaxHeaderName characters.

@@ -32,10 +32,10 @@ var wings = []wing{
 	{"pkg/cli", "pkg/client pkg/client/api", `. > noun > verb > session >
 		answer manifest pusher top >
 		contexts demo instant outage output payload progress request`},
-	{"pkg/client", "pkg/client/api", ". > schedules"},
+	{"pkg/client", "pkg/client/api", ". > schedules spans"},
 	{"pkg/client/api", "", "sheet > ."}, // the requests and answers, which the server uses too
 	{"pkg/httpapi", "pkg/client/api pkg/insight pkg/dispatch pkg/engine pkg/access pkg/process pkg/queue config/setting", `. >
-		data operate queen repair schedules > deadletters > observe > lists >
+		data operate queen repair schedules spans > deadletters > observe > lists >
 		openapi wire`},
 	{"pkg/insight", "pkg/client/api pkg/engine pkg/access pkg/postgres pkg/process pkg/queue config/setting sql", "doctor explain live problem stats trace > history totals"},
 	{"pkg/dispatch", "pkg/process pkg/queue config/setting", ". sqlwait > readiness > notify plan"},
@@ -50,7 +50,7 @@ var wings = []wing{
 		attach batch maintenance portable schedule/when seal stream sweep`},
 	{"pkg/access", "pkg/postgres pkg/process pkg/queue config/setting sql", "provider rights > token > audit > certificate identity"},
 	{"pkg/postgres", "pkg/process pkg/queue config/setting sql", "listen migrate > . devdb"},
-	{"pkg/process", "pkg/queue", "inflight > backoff events heap logbuffer"},
+	{"pkg/process", "pkg/queue", "inflight > backoff events heap logbuffer tracing"},
 	{"pkg/queue", "", "."},
 	{"config/setting", "", "."},
 	{"sql", "", "."},

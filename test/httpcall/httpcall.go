@@ -20,6 +20,8 @@ type Call struct {
 	Body   string
 	// Token is the value of the header Authorization, or empty.
 	Token string
+	// Traceparent is the value of the header traceparent, or empty.
+	Traceparent string
 }
 
 // Reply is a response with its whole body.
@@ -41,6 +43,9 @@ func Send(ctx context.Context, client *http.Client, base string, c Call) (Reply,
 	request, err := http.NewRequestWithContext(ctx, c.Method, base+c.Target, body)
 	if err != nil {
 		return Reply{}, fmt.Errorf("building %s %s: %w", c.Method, c.Target, err)
+	}
+	if c.Traceparent != "" {
+		request.Header.Set("Traceparent", c.Traceparent)
 	}
 	if c.Token != "" {
 		request.Header.Set("Authorization", c.Token)

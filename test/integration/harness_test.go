@@ -75,6 +75,12 @@ func startOn(t *testing.T, dsn string, options ...func(*config.Config)) *server 
 // launch begins the start of a server. ready waits until the server has started.
 func launch(t *testing.T, dsn string, options ...func(*config.Config)) *server {
 	t.Helper()
+	return launchWith(t, dsn, zaptest.NewLogger(t, zaptest.Level(zap.ErrorLevel)), options...)
+}
+
+// launchWith is like launch, with a log.
+func launchWith(t *testing.T, dsn string, log *zap.Logger, options ...func(*config.Config)) *server {
+	t.Helper()
 	cfg := config.Default()
 	cfg.Database.URL = setting.Secret(dsn)
 	cfg.Database.PoolSize = 8
@@ -93,7 +99,6 @@ func launch(t *testing.T, dsn string, options ...func(*config.Config)) *server {
 		dsn: dsn, cancel: cancel, addr: make(chan net.Addr, 1), done: make(chan struct{}),
 		http: documented(t, &http.Transport{MaxIdleConnsPerHost: 100}),
 	}
-	log := zaptest.NewLogger(t, zaptest.Level(zap.ErrorLevel))
 	go func() {
 		defer close(s.done)
 		s.err = app.Run(ctx, cfg, log, func(addr net.Addr) { s.addr <- addr })

@@ -7,6 +7,8 @@ import (
 	"slices"
 	"sync"
 	"time"
+
+	"go.opentelemetry.io/otel/trace"
 )
 
 // Do returns these errors if the operation did not happen.
@@ -30,7 +32,7 @@ const (
 // FlushFunc does the operations of a batch. It returns in each one error per operation, or a nil
 // slice if all operations succeeded. It returns in err an error of the whole batch. Such an error
 // means that no operation happened, or that a repetition is harmless. The function must bound its
-// own time: ctx only carries values and never ends.
+// own time: ctx only carries a span and never ends. The span is the first one of the operations that is recorded.
 type FlushFunc[T any] func(ctx context.Context, ops []T) (each []error, err error)
 
 // Observer receives the events of a Manager. The manager holds no lock while it
@@ -83,6 +85,8 @@ type op[T any] struct {
 	size    int
 	since   time.Time
 	state   state
+	// span is the span of the context of Do.
+	span trace.Span
 	// done receives exactly one outcome.
 	done chan error
 }
@@ -117,7 +121,7 @@ func (m *Manager[T]) Do(ctx context.Context, value T, stripes []LockStripe, size
 	if err := ctx.Err(); err != nil {
 		return err
 	}
-	o := &op[T]{value: value, stripes: stripes, size: size, since: time.Now(), done: make(chan error, 1)}
+	o := &op[T]{value: value, stripes: stripes, size: size, since: time.Now(), span: trace.SpanFromContext(ctx), done: make(chan error, 1)}
 	own, leaves, err := m.add(o)
 	if err != nil {
 		return err

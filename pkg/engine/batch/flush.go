@@ -8,6 +8,8 @@ import (
 	"slices"
 	"time"
 
+	"go.opentelemetry.io/otel/trace"
+
 	"github.com/belfry-mq/belfry/pkg/process/backoff"
 )
 
@@ -201,9 +203,19 @@ func (m *Manager[T]) try(ops []*op[T]) (each []error, err error) {
 			}
 		}
 	}()
-	each, err = m.flush(context.Background(), values)
+	each, err = m.flush(spanOf(ops), values)
 	if each == nil {
 		each = make([]error, len(ops)) // all succeeded
 	}
 	return each, err
+}
+
+// spanOf returns a context with the first span of the operations that is recorded.
+func spanOf[T any](ops []*op[T]) context.Context {
+	for _, o := range ops {
+		if o.span.IsRecording() {
+			return trace.ContextWithSpan(context.Background(), o.span)
+		}
+	}
+	return context.Background()
 }

@@ -17,6 +17,7 @@ const (
 type row struct {
 	id           int64
 	name         string
+	queue        string
 	spec         when.Spec
 	jitter       time.Duration
 	missed       string

@@ -11,6 +11,7 @@ import (
 	"github.com/belfry-mq/belfry/pkg/postgres"
 	"github.com/belfry-mq/belfry/pkg/process/backoff"
 	"github.com/belfry-mq/belfry/pkg/process/events"
+	"github.com/belfry-mq/belfry/pkg/process/tracing"
 	"github.com/belfry-mq/belfry/pkg/queue"
 )
 
@@ -50,7 +51,9 @@ type Deps struct {
 	// Handled is called after this instance has written the state of schedules. It may be nil.
 	Handled func()
 	Metrics *Metrics
-	Log     *zap.Logger
+	// Tracer begins a trace with each message. It may be nil.
+	Tracer *tracing.Tracer
+	Log    *zap.Logger
 }
 
 // Runner stores the messages of schedules. Its methods may be called from several goroutines.

@@ -14,6 +14,7 @@ import (
 	"github.com/belfry-mq/belfry/pkg/access/audit"
 	"github.com/belfry-mq/belfry/pkg/engine/schedule/when"
 	"github.com/belfry-mq/belfry/pkg/postgres"
+	"github.com/belfry-mq/belfry/pkg/process/tracing"
 	"github.com/belfry-mq/belfry/pkg/queue"
 	"github.com/belfry-mq/belfry/sql"
 )
@@ -270,11 +271,8 @@ func (s *Store) RunNow(ctx context.Context, name string, checks ...Check) (trans
 func (s *Store) runOnce(ctx context.Context, found *Schedule) (id string, err error) {
 	id = transactionIDOfRun(found.Name, found.ReadAt)
 	fill := filler(found.Name, found.ReadAt)
-	var headers *string
-	if found.Headers != nil {
-		text := fill.Replace(string(found.Headers))
-		headers = &text
-	}
+	// The span of the request creates the message.
+	headers := given(string(tracing.Inject(ctx, queue.Headers(fill.Replace(string(found.Headers))))))
 	err = s.pool.InTransaction(ctx, func(ctx context.Context, tx pgx.Tx) error {
 		var row int64
 		err := tx.QueryRow(ctx, sqlRun, found.Name, found.ChangedAt, id, fill.Replace(string(found.Payload)), headers).Scan(&row)

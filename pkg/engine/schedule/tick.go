@@ -13,6 +13,8 @@ import (
 
 	"github.com/belfry-mq/belfry/pkg/engine/schedule/when"
 	"github.com/belfry-mq/belfry/pkg/postgres"
+	"github.com/belfry-mq/belfry/pkg/process/tracing"
+	"github.com/belfry-mq/belfry/pkg/queue"
 	"github.com/belfry-mq/belfry/sql"
 )
 
@@ -92,7 +94,7 @@ func (f *found) scan(from pgx.CollectableRow) (*row, error) {
 		(*zeronull.Text)(&one.spec.Cron), (*zeronull.Int8)(&every), (*zeronull.Timestamptz)(&one.spec.At), (*zeronull.Text)(&one.spec.Zone),
 		(*zeronull.Timestamptz)(&one.spec.Starts), (*zeronull.Timestamptz)(&one.spec.Ends), (*zeronull.Int8)(&jitter),
 		(*zeronull.Text)(&one.missed), (*zeronull.Text)(&one.overlapGroup), (*zeronull.Text)(&one.payload), &one.headers,
-		(*zeronull.Timestamptz)(&one.handledTo), (*zeronull.Timestamptz)(&one.changedAt), &one.busy)
+		(*zeronull.Timestamptz)(&one.handledTo), (*zeronull.Timestamptz)(&one.changedAt), (*zeronull.Text)(&one.queue), &one.busy)
 	one.spec.Every, one.jitter = time.Duration(every)*time.Second, time.Duration(jitter)*time.Microsecond
 	return &one, err
 }
@@ -111,6 +113,9 @@ type arguments struct {
 	next, due, last                   []*time.Time
 	lastID, problem                   []*string
 	transactionIDs, payloads, headers []*string
+	// tracer makes the spans of the messages, by schedule. It may be nil.
+	tracer *tracing.Tracer
+	spans  map[int64][]*tracing.Publication
 }
 
 // given returns a pointer to a value, or nil for the zero value.
@@ -133,11 +138,15 @@ func (a *arguments) add(p planned) {
 		a.addOne(p, last, lastID)
 		fill := filler(p.name, at)
 		id, payload := transactionID(p.name, at), fill.Replace(p.payload)
-		var headers *string
+		var headers queue.Headers
 		if p.headers != nil {
-			headers = given(fill.Replace(*p.headers))
+			headers = queue.Headers(fill.Replace(*p.headers))
 		}
-		a.transactionIDs, a.payloads, a.headers = append(a.transactionIDs, &id), append(a.payloads, &payload), append(a.headers, headers)
+		headers, span := a.tracer.Publish(context.Background(), p.name, p.queue, id, headers)
+		if span != nil {
+			a.spans[p.id] = append(a.spans[p.id], span)
+		}
+		a.transactionIDs, a.payloads, a.headers = append(a.transactionIDs, &id), append(a.payloads, &payload), append(a.headers, given(string(headers)))
 	}
 }
 
@@ -193,13 +202,18 @@ func (r *Runner) handle(ctx context.Context, f *found) (following time.Time, all
 // halves the batch until it has found the schedule, and records the error in its row.
 func (r *Runner) send(ctx context.Context, f *found, batch []planned) (complete bool, err error) {
 	r.beforeTick()
-	var a arguments
+	a := arguments{tracer: r.Tracer, spans: map[int64][]*tracing.Publication{}}
 	for _, p := range batch {
 		a.add(p)
 	}
 	done, err := postgres.Collect(ctx, r.Pool, sqlTick, pgx.RowTo[int64], a.values()...)
 	switch {
 	case err == nil:
+		for _, id := range done {
+			for _, span := range a.spans[id] {
+				span.Stored()
+			}
+		}
 		r.count(f, batch, done)
 		if r.Handled != nil && len(done) > 0 {
 			r.Handled()

@@ -16,7 +16,7 @@ SELECT statement_timestamp() + $2::bigint * interval '1 microsecond' AS now,
          WHERE s.due_at > statement_timestamp() + $2::bigint * interval '1 microsecond' ORDER BY s.due_at LIMIT 1) AS following,
        d.id, d.name, d.cron, d.every_seconds, d.at, d.zone, d.starts, d.ends,
        (extract(epoch FROM d.jitter) * 1000000)::bigint AS jitter, d.missed, d.overlap_group, d.payload::text, d.headers::text,
-       d.handled_to, d.changed_at,
+       d.handled_to, d.changed_at, d.queue,
        d.overlap_group IS NOT NULL AND d.last_transaction_id IS NOT NULL AND (
            EXISTS (SELECT FROM belfry.inbox i WHERE i.id = d.last_inbox_id)
            OR EXISTS (
