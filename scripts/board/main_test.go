@@ -141,7 +141,7 @@ func metricsOf(expressions ...string) (names []string) {
 	return names
 }
 
-// Somebody who gets an alert finds a panel with its metric and a link to its section of the runbook.
+// Each alert must have a panel that shows its metric and links to its section of the runbook.
 func TestEachAlertHasAPanel(t *testing.T) {
 	t.Parallel()
 	var file struct {

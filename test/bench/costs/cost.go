@@ -112,8 +112,8 @@ func postmaster(ctx context.Context, conn *pgx.Conn) (int, error) {
 	return strconv.Atoi(line)
 }
 
-// cpuOfPostgres returns the processor time of Postgres: its first process, the processes that run, and those that
-// have ended.
+// cpuOfPostgres returns the processor time of Postgres. It counts the first process, the running processes and the ended
+// processes.
 func cpuOfPostgres(postmaster int) (time.Duration, error) {
 	files, err := filepath.Glob("/proc/[0-9]*/stat")
 	if err != nil {

@@ -8,7 +8,7 @@ import "math"
 //	taskset -c 0,1 go run ./test/bench/costs
 //
 // The rows are 100-byte messages over 100 partitions. A row has the processor time of all processes of Postgres,
-// including those that vacuum and write. docs/sizing.md has all rows, and those of one core.
+// with vacuum and checkpoints. docs/sizing.md has all rows, also of one core.
 
 // perMessage is what a message costs at a batch size, while many calls are in flight.
 type perMessage struct {
