@@ -4,7 +4,6 @@ package packages_test
 
 import (
 	"path/filepath"
-	"regexp"
 	"strings"
 	"testing"
 
@@ -32,7 +31,7 @@ func testRedHat(t *testing.T, dist string) {
 	}
 	about := output(t, "rpm", "--query", "--package", "--info", rpm)
 	for _, line := range []string{`Version +: 0\.0\.1~test`, `Architecture: x86_64`, `License +: Apache-2\.0`, `Build Host +: belfry`} {
-		require.Regexp(t, regexp.MustCompile(`(?m)^`+line+`$`), about)
+		require.Regexp(t, `(?m)^`+line+`$`, about)
 	}
 	require.Contains(t, output(t, "rpm", "--query", "--package", "--requires", rpm), "shadow-utils")
 	scripts := output(t, "rpm", "--query", "--package", "--scripts", rpm)
