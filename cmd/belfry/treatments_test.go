@@ -49,6 +49,16 @@ var treatments = []treatment{
 	{page: "docs/events.md", part: "api/v1/events", until: "event: snapshot"},
 	{page: "docs/events.md", part: "api/v1/sse", until: `"data":{"id":1}`, before: twoOrders},
 
+	{page: "docs/high-availability.md", part: "./test/ha -args -kills 0", notRun: "it takes minutes, and .ci/run has a shorter one"},
+	{page: "docs/high-availability.md", part: "-kills 10", notRun: "it takes minutes, and .ci/run has a shorter one"},
+	{page: "docs/high-availability.md", part: "instances: 3", notRun: "it is a part of a cluster of CloudNativePG"},
+
+	{page: "docs/install.md", notRun: "it installs a release, and the tests of the packages install what make release builds"},
+
+	{page: "docs/kubernetes.md", part: "kubectl apply", notRun: "it needs Kubernetes"},
+	{page: "docs/kubernetes.md", part: "secretKeyRef", notRun: "it has values of the chart"},
+	{page: "docs/kubernetes.md", part: "belfry token create", notRun: "TestCommandsOfTheDocumentation runs it with a secret"},
+
 	{page: "docs/operations.md", part: shopURL, until: serving},
 	{page: "docs/operations.md", part: "openssl req", until: serving},
 	{page: "docs/operations.md", part: "--cacert", want: `"status":"healthy"`},
@@ -65,6 +75,8 @@ var treatments = []treatment{
 	{page: "docs/sql.md", part: "partitions => 20", before: nextOrder, want: "ack"},
 	{page: "docs/sql.md", part: "select.select", before: nextOrder, until: "invoice for order"},
 	{page: "docs/sql.md", part: "SELECT belfry.schedule(", want: "daily-report"},
+
+	{page: "docs/tracing.md", notRun: "it needs a collector, and the tests of traces have one"},
 
 	{page: "docs/tutorial.md", part: "belfry dev", until: "Ctrl-C stops"},
 	{page: "docs/tutorial.md", part: "node worker.mjs", until: "waiting", stays: true},
