@@ -220,7 +220,7 @@ func TestThePodsFitTheServer(t *testing.T) {
 // checkServices checks that each service, policy and monitor finds the pods and their ports.
 func checkServices(t *testing.T, found []document, server document, listens map[string]string, probed string) {
 	t.Helper()
-	labels := server.at("spec", "template", "metadata", "labels").(map[string]any)
+	labels := server.mapping("spec", "template", "metadata", "labels")
 	selects := func(selector any) {
 		require.NotEmpty(t, selector)
 		require.Subset(t, labels, selector)
