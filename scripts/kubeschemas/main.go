@@ -67,7 +67,7 @@ func write(folder string, kind reflect.Type) error {
 	root["$schema"] = "http://json-schema.org/draft-07/schema#"
 	root["definitions"] = definitions
 	root["$comment"] = "Made by scripts/kubeschemas from " + kind.PkgPath()
-	text, err := json.MarshalIndent(root, "", " ")
+	text, err := json.Marshal(root)
 	if err != nil {
 		return fmt.Errorf("encoding the schema of %s: %w", kind.Name(), err)
 	}

@@ -184,11 +184,11 @@ func TestThePodsFitTheServer(t *testing.T) {
 	eachValues(t, func(t *testing.T, args ...string) {
 		_, found := render(t, args...)
 		server := workload(t, found)
-		pod := document(server.at("spec", "template", "spec").(map[string]any))
+		pod := server.mapping("spec", "template", "spec")
 		container := pod.list("containers")[0]
 		env := variables(container)
 
-		grace := time.Duration(pod["terminationGracePeriodSeconds"].(int)) * time.Second
+		grace := time.Duration(pod.number("terminationGracePeriodSeconds")) * time.Second
 		drain, timeout := seconds(t, env["BELFRY_HTTP_DRAIN_DELAY"]), seconds(t, env["BELFRY_HTTP_SHUTDOWN_TIMEOUT"])
 		require.Greater(t, grace, drain+timeout+flushes, "the pod is killed before it has stopped")
 		if len(args) == 0 {
@@ -196,7 +196,7 @@ func TestThePodsFitTheServer(t *testing.T) {
 			require.Equal(t, known["http.shutdown_timeout"], env["BELFRY_HTTP_SHUTDOWN_TIMEOUT"])
 			require.Equal(t, 2, server.at("spec", "replicas"))
 		}
-		period := container.at("readinessProbe", "periodSeconds").(int)
+		period := container.number("readinessProbe", "periodSeconds")
 		require.Less(t, time.Duration(period)*time.Second, drain, "a load balancer must notice the drain")
 
 		listens := map[string]string{"http": env["BELFRY_HTTP_ADDR"]}
@@ -207,7 +207,7 @@ func TestThePodsFitTheServer(t *testing.T) {
 		ports := container.list("ports")
 		require.Len(t, ports, len(listens))
 		for _, port := range ports {
-			require.Equal(t, listens[port.text("name")], ":"+strconv.Itoa(port["containerPort"].(int)))
+			require.Equal(t, listens[port.text("name")], ":"+strconv.Itoa(port.number("containerPort")))
 		}
 		for probe, path := range map[string]string{"livenessProbe": "/livez", "readinessProbe": "/readyz"} {
 			require.Equal(t, path, container.text(probe, "httpGet", "path"))
@@ -220,7 +220,7 @@ func TestThePodsFitTheServer(t *testing.T) {
 // checkServices checks that each service, policy and monitor finds the pods and their ports.
 func checkServices(t *testing.T, found []document, server document, listens map[string]string, probed string) {
 	t.Helper()
-	labels := server.at("spec", "template", "metadata", "labels").(map[string]any)
+	labels := server.mapping("spec", "template", "metadata", "labels")
 	selects := func(selector any) {
 		require.NotEmpty(t, selector)
 		require.Subset(t, labels, selector)
@@ -271,7 +271,7 @@ func TestTheServerAcceptsItsSettings(t *testing.T) {
 	eachValues(t, func(t *testing.T, args ...string) {
 		_, found := render(t, args...)
 		for _, owner := range append(ofKind(found, "Job"), workload(t, found)) {
-			pod := document(owner.at("spec", "template", "spec").(map[string]any))
+			pod := owner.mapping("spec", "template", "spec")
 			options := config.Options{}
 			for name, value := range variables(pod.list("containers")[0]) {
 				if name == "BELFRY_CONFIG" {
@@ -296,7 +296,7 @@ func TestThePodsAreRestricted(t *testing.T) {
 	eachValues(t, func(t *testing.T, args ...string) {
 		_, found := render(t, args...)
 		for _, owner := range append(ofKind(found, "Job"), workload(t, found)) {
-			pod := document(owner.at("spec", "template", "spec").(map[string]any))
+			pod := owner.mapping("spec", "template", "spec")
 			require.Equal(t, true, pod.at("securityContext", "runAsNonRoot"))
 			require.Equal(t, 65532, pod.at("securityContext", "runAsUser"))
 			require.Equal(t, "RuntimeDefault", pod.text("securityContext", "seccompProfile", "type"))
@@ -326,15 +326,15 @@ func TestTheSwitchesOfTheChart(t *testing.T) {
 	production := values("production")
 	job := ofKind(production, "Job")[0]
 	require.Equal(t, "pre-install,pre-upgrade", job.text("metadata", "annotations", "helm.sh/hook"))
-	migrate := document(job.at("spec", "template", "spec").(map[string]any)).list("containers")[0]
+	migrate := job.mapping("spec", "template", "spec").list("containers")[0]
 	require.Equal(t, []any{"migrate", "up"}, migrate["args"])
 	require.Equal(t, "belfry-owner", migrate.list("env")[0].text("valueFrom", "secretKeyRef", "name"))
 	stateful := workload(t, production)
 	require.Equal(t, "StatefulSet", stateful.text("kind"), "each instance needs a spool of its own")
 	require.Len(t, stateful.list("spec", "volumeClaimTemplates"), 1)
-	server := document(stateful.at("spec", "template", "spec").(map[string]any)).list("containers")[0]
+	server := stateful.mapping("spec", "template", "spec").list("containers")[0]
 	require.Equal(t, "false", variables(server)["BELFRY_DATABASE_MIGRATE_ON_START"])
-	spool := settings(t)["spool.dir"].(string)
+	spool := document(settings(t)).text("spool.dir")
 	require.True(t, strings.HasPrefix(spool, server.list("volumeMounts")[1].text("mountPath")+"/"), spool)
 	config := documents(t, []byte(ofKind(production, "ConfigMap")[0].text("data", "belfry.yaml")))[0]
 	require.Equal(t, one(t, "deploy/helm/values/production.yaml")["config"], map[string]any(config))
@@ -342,18 +342,18 @@ func TestTheSwitchesOfTheChart(t *testing.T) {
 	_, plain := render(t)
 	require.Empty(t, ofKind(plain, "Job"))
 	require.Equal(t, "Deployment", workload(t, plain).text("kind"))
-	require.NotContains(t, variables(document(workload(t, plain).at("spec", "template", "spec").(map[string]any)).list("containers")[0]), "BELFRY_DATABASE_MIGRATE_ON_START")
+	require.NotContains(t, variables(workload(t, plain).mapping("spec", "template", "spec").list("containers")[0]), "BELFRY_DATABASE_MIGRATE_ON_START")
 
 	observed := values("observed")
 	require.Equal(t, one(t, alerts)["groups"], ofKind(observed, "PrometheusRule")[0].at("spec", "groups"))
-	env := variables(document(workload(t, observed).at("spec", "template", "spec").(map[string]any)).list("containers")[0])
+	env := variables(workload(t, observed).mapping("spec", "template", "spec").list("containers")[0])
 	require.Equal(t, "0.01", env["OTEL_TRACES_SAMPLER_ARG"])
 	require.Contains(t, env["OTEL_RESOURCE_ATTRIBUTES"], "k8s.pod.name=$(POD_NAME)")
 
 	longest, body := 600*time.Second, "16m" // the longest wait of a pop, and http.max_body_bytes
-	annotations := ofKind(values("ingress"), "Ingress")[0].at("metadata", "annotations").(map[string]any)
+	annotations := ofKind(values("ingress"), "Ingress")[0].mapping("metadata", "annotations")
 	for _, name := range []string{"proxy-read-timeout", "proxy-send-timeout"} {
-		limit, err := strconv.Atoi(annotations["nginx.ingress.kubernetes.io/"+name].(string))
+		limit, err := strconv.Atoi(annotations.text("nginx.ingress.kubernetes.io/" + name))
 		require.NoError(t, err)
 		require.Greater(t, time.Duration(limit)*time.Second, longest)
 	}

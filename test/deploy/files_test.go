@@ -60,6 +60,18 @@ func (d document) list(keys ...string) (found []document) {
 	return found
 }
 
+// mapping returns the mapping at keys, or nil.
+func (d document) mapping(keys ...string) document {
+	found, _ := d.at(keys...).(map[string]any)
+	return found
+}
+
+// number returns the integer at keys, or 0.
+func (d document) number(keys ...string) int {
+	found, _ := d.at(keys...).(int)
+	return found
+}
+
 // text returns the string at keys, or "".
 func (d document) text(keys ...string) string {
 	found, _ := d.at(keys...).(string)
@@ -127,8 +139,9 @@ func TestTheAlertsOfTheChartAreOurs(t *testing.T) {
 func settings(t *testing.T) map[string]any {
 	t.Helper()
 	found := map[string]any{}
-	for section, keys := range one(t, "config/belfry.yaml") {
-		for key, value := range keys.(map[string]any) {
+	file := one(t, "config/belfry.yaml")
+	for section := range file {
+		for key, value := range file.mapping(section) {
 			found[section+"."+key] = value
 		}
 	}
@@ -161,9 +174,9 @@ func TestTheChartUsesOnlySettingsThatExist(t *testing.T) {
 	require.NotZero(t, used)
 	configured := 0
 	for _, name := range valueFiles(t) {
-		config, _ := one(t, name)["config"].(map[string]any)
-		for section, keys := range config {
-			for key := range keys.(map[string]any) {
+		config := one(t, name).mapping("config")
+		for section := range config {
+			for key := range config.mapping(section) {
 				configured++
 				require.Contains(t, known, section+"."+key, name)
 			}
@@ -183,7 +196,7 @@ func TestTheSchemaHasTheValues(t *testing.T) {
 	require.NoError(t, json.Unmarshal(read(t, chart+"/values.schema.json"), &schema))
 	values := one(t, chart+"/values.yaml")
 	require.Contains(t, schema.at("properties"), "global")
-	delete(schema["properties"].(map[string]any), "global") // Helm sets it
+	delete(schema.mapping("properties"), "global") // Helm sets it
 	compare(t, "", values, schema)
 	for _, name := range valueFiles(t) {
 		for key := range one(t, name) {
@@ -195,14 +208,14 @@ func TestTheSchemaHasTheValues(t *testing.T) {
 // compare compares the keys of values with the properties of a schema. A schema without properties allows any keys.
 func compare(t *testing.T, at string, values, schema document) {
 	t.Helper()
-	properties, fixed := schema["properties"].(map[string]any)
-	if !fixed || schema["additionalProperties"] != false {
+	properties := schema.mapping("properties")
+	if properties == nil || schema["additionalProperties"] != false {
 		return
 	}
 	require.ElementsMatch(t, slices.Collect(maps.Keys(properties)), slices.Collect(maps.Keys(values)), "the keys of %q", at)
-	for key, inner := range values {
-		if inner, ok := inner.(map[string]any); ok {
-			compare(t, at+"."+key, inner, properties[key].(map[string]any))
+	for key := range values {
+		if inner := values.mapping(key); inner != nil {
+			compare(t, at+"."+key, inner, properties.mapping(key))
 		}
 	}
 }

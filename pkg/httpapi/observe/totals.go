@@ -85,6 +85,8 @@ func (h *Handlers) ShowScale(p *wire.Params) (any, error) {
 		return nil, &queue.Error{Code: queue.CodeNotFound, Message: "the queue was deleted a moment ago"}
 	case g == nil:
 		return api.Scale{Pending: q.Messages.Total, LagSeconds: wire.Seconds(s.Age(q.Oldest))}, nil
+	case g.Joining: // partitions without a cursor are not in the lag
+		return api.Scale{Pending: max(g.Lag, q.Backlog()), LagSeconds: wire.Seconds(s.Age(q.Oldest))}, nil
 	case g.Due+g.Leased == 0:
 		return api.Scale{}, nil // a consumer would receive nothing
 	}

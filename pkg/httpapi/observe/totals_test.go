@@ -114,10 +114,11 @@ func TestScaleIsTheWorkOfAGroup(t *testing.T) {
 	t.Parallel()
 	f := counted()
 	resting := totals.GroupSums{Lag: 4, Resting: 2, Oldest: noon.Add(-time.Hour)}
-	f.Totals.Groups = append(f.Totals.Groups, totals.Group{Queue: "a", Name: "rests", GroupSums: resting})
+	f.Totals.Groups = append(f.Totals.Groups, totals.Group{Queue: "a", Name: "joins", Joining: true, GroupSums: totals.GroupSums{Lag: 1}}, totals.Group{Queue: "a", Name: "rests", GroupSums: resting})
 	f.Totals.Groups[1].OldestDue = noon.Add(-20 * time.Second)
 	for path, want := range map[string]string{
 		"a/g":     `{"pending": 9, "lagSeconds": 20}`,
+		"a/joins": `{"pending": 9, "lagSeconds": 90}`,
 		"a/rests": `{"pending": 0, "lagSeconds": 0}`,
 		"a/new":   `{"pending": 20, "lagSeconds": 90}`,
 		"B/g":     `{"pending": 100, "lagSeconds": 0}`,
