@@ -69,7 +69,8 @@ type run struct {
 // TestFailovers injects the faults of the flags. During each fault it measures how long no commit and no push is accepted. After
 // the last fault every accepted message must reach every group, and all rules of the chaos test must hold.
 func TestFailovers(t *testing.T) {
-	dir, err := os.MkdirTemp("/tmp", "belfry-ha-")
+	require.NoError(t, sweep())
+	dir, err := os.MkdirTemp("/tmp", fmt.Sprintf("%s%d-", dirPrefix, os.Getpid()))
 	require.NoError(t, err)
 	require.NoError(t, os.Chmod(dir, 0o755))
 	t.Cleanup(func() {
