@@ -131,9 +131,7 @@ func sweep() error {
 		for i := range 3 {
 			signalPostgres(filepath.Join(dir, fmt.Sprintf("node%d", i+1)), killed)
 		}
-		if err := os.RemoveAll(dir); err != nil {
-			return err
-		}
+		_ = os.RemoveAll(dir) // a server that ends now may still write; then the next sweep removes the folder
 	}
 	return nil
 }
