@@ -15,14 +15,22 @@ import (
 // slowHost is the time after which a host counts as slow if it has neither accepted nor refused a connection.
 const slowHost = 250 * time.Millisecond
 
-// hostOrder remembers which hosts of a URL were slow when they were tried last. New connections try these hosts last, because a
-// silent host costs its whole part of the time to connect. The zero value knows no slow host.
+// hostOrder remembers which host of a URL accepted the latest connection, and which hosts were slow when they were tried last. New
+// connections try the former first, because a login at a standby costs time. They try slow hosts last, because a silent host costs
+// its whole part of the time to connect. The zero value knows no host.
 type hostOrder struct {
-	mu   sync.Mutex
-	slow map[hostKey]bool
+	mu sync.Mutex
+	// patience is the time of each host in a patient attempt: see arrange. It is 0 if the URL has a connect_timeout.
+	patience time.Duration
+	slow     map[hostKey]bool
+	best     hostKey   // the host that accepted the latest connection
+	accepted time.Time // when it did
+	attempts int
 }
 
-// arrange moves the slow hosts of config to the end, and watches the attempts to connect with config.
+// arrange sorts the hosts of config, and watches the attempts to connect with config. If no host has accepted a connection for some
+// time, every second attempt is patient: each host gets the time of all hosts. Otherwise no attempt would succeed on a machine that
+// is so busy that each login takes longer than the part of one host.
 func (o *hostOrder) arrange(config *pgx.ConnConfig) {
 	if len(config.Fallbacks) == 0 {
 		return
@@ -30,17 +38,40 @@ func (o *hostOrder) arrange(config *pgx.ConnConfig) {
 	hosts := append([]*pgconn.FallbackConfig{{Host: config.Host, Port: config.Port, TLSConfig: config.TLSConfig}}, config.Fallbacks...)
 	o.mu.Lock()
 	slices.SortStableFunc(hosts, func(a, b *pgconn.FallbackConfig) int { return o.rank(a) - o.rank(b) })
+	o.attempts++
+	if o.attempts%2 == 0 && o.patience > 0 && time.Since(o.accepted) > o.patience {
+		config.ConnectTimeout = o.patience
+	}
 	o.mu.Unlock()
 	config.Host, config.Port, config.TLSConfig, config.Fallbacks = hosts[0].Host, hosts[0].Port, hosts[0].TLSConfig, hosts[1:]
 	(&attempt{order: o, names: map[string]string{}}).watch(&config.Config)
 }
 
-// rank returns 1 for a slow host. The caller holds mu.
+// bePatient sets the time of each host in a patient attempt.
+func (o *hostOrder) bePatient(limit time.Duration) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	o.patience = limit
+}
+
+// rank returns the order of a host. The caller holds mu.
 func (o *hostOrder) rank(host *pgconn.FallbackConfig) int {
-	if o.slow[hostKey{host.Host, host.Port}] {
+	switch key := (hostKey{host.Host, host.Port}); {
+	case o.slow[key]:
+		return 2
+	case key == o.best:
+		return 0
+	default:
 		return 1
 	}
-	return 0
+}
+
+// accept records that a host has accepted a connection.
+func (o *hostOrder) accept(host hostKey) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	delete(o.slow, host)
+	o.best, o.accepted = host, time.Now()
 }
 
 // note records whether a host was slow.
@@ -122,6 +153,6 @@ func (a *attempt) accept() {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	if a.done = true; !a.since.IsZero() {
-		a.order.note(a.host, false)
+		a.order.accept(a.host)
 	}
 }

@@ -70,6 +70,9 @@ func open(ctx context.Context, cfg Config, applicationName string, warm int32, s
 	if pc.ConnConfig.RuntimeParams["application_name"] == "" {
 		pc.ConnConfig.RuntimeParams["application_name"] = applicationName
 	}
+	if pc.ConnConfig.ConnectTimeout == 0 {
+		shared.hosts.bePatient(cfg.RequestTimeout)
+	}
 	ShareConnectTimeout(&pc.ConnConfig.Config, cfg.RequestTimeout)
 	pc.BeforeConnect = func(ctx context.Context, config *pgx.ConnConfig) error {
 		p.hosts.arrange(config)

@@ -30,13 +30,13 @@ var (
 	freezes     = flag.Int("freezes", 0, "how often the primary is frozen")
 	thaws       = flag.Bool("thaw", false, "a frozen primary continues after the promotion; with Patroni 3.0.2 this loses accepted messages")
 	// On the busy machine of the other tests, everything takes longer. `make ha` sets 3 s.
-	maxDelay = flag.Duration("delay", 10*time.Second, "how much longer than a commit a push and a delivery may be impossible")
+	maxDelay = flag.Duration("delay", time.Minute, "how much longer than a commit a push and a delivery may be impossible")
 )
 
 const (
 	instances = 2
 	// faultPatience limits the time from a fault until messages flow again.
-	faultPatience = 2 * time.Minute
+	faultPatience = 3 * time.Minute
 	// calm is the time with traffic before and after a fault.
 	calm = 2 * time.Second
 	// drainPatience limits the time until all messages are delivered.
@@ -69,7 +69,8 @@ type run struct {
 // TestFailovers injects the faults of the flags. During each fault it measures how long no commit and no push is accepted. After
 // the last fault every accepted message must reach every group, and all rules of the chaos test must hold.
 func TestFailovers(t *testing.T) {
-	dir, err := os.MkdirTemp("/tmp", "belfry-ha-")
+	require.NoError(t, sweep())
+	dir, err := os.MkdirTemp("/tmp", fmt.Sprintf("%s%d-", dirPrefix, os.Getpid()))
 	require.NoError(t, err)
 	require.NoError(t, os.Chmod(dir, 0o755))
 	t.Cleanup(func() {
@@ -87,7 +88,7 @@ func TestFailovers(t *testing.T) {
 	require.NoError(t, check.Watch(ctx, r.database))
 	r.recorder = history.NewRecorder()
 	r.chaos = workload.New(workload.Config{
-		Seed: 1, URLs: r.urls, Recorder: r.recorder, Queues: 2, Partitions: 3, Producers: 2, Consumers: 1, Database: r.database, SQLProducers: 1, SQLConsumers: 1,
+		Seed: 1, URLs: r.urls, Recorder: r.recorder, Queues: 2, Partitions: 3, Producers: 2, Consumers: 1, Database: r.database, SQLProducers: 1, SQLConsumers: 1, Quiet: true,
 	})
 	require.NoError(t, r.chaos.Prepare(ctx))
 	r.numbered = newNumbered(r.urls)

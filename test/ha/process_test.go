@@ -113,6 +113,29 @@ func signalPostgres(data string, s syscall.Signal) {
 	}
 }
 
+// dirPrefix is the begin of the name of a folder with a cluster. The id of the test process follows.
+const dirPrefix = "belfry-ha-"
+
+// sweep ends the Postgres servers of killed test processes, and removes their folders. All other processes of a cluster end with
+// the test process.
+func sweep() error {
+	dirs, err := filepath.Glob("/tmp/" + dirPrefix + "*-*")
+	if err != nil {
+		return err
+	}
+	for _, dir := range dirs {
+		var pid int
+		if _, err := fmt.Sscanf(filepath.Base(dir), dirPrefix+"%d-", &pid); err != nil || syscall.Kill(pid, 0) == nil {
+			continue
+		}
+		for i := range 3 {
+			signalPostgres(filepath.Join(dir, fmt.Sprintf("node%d", i+1)), killed)
+		}
+		_ = os.RemoveAll(dir) // a server that ends now may still write; then the next sweep removes the folder
+	}
+	return nil
+}
+
 // childrenOf returns the ids of the child processes.
 func childrenOf(parent int) (children []int) {
 	files, _ := filepath.Glob("/proc/[0-9]*/stat") // the pattern is valid

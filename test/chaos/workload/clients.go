@@ -37,6 +37,8 @@ type Config struct {
 	// of them use Database. If there are SQLConsumers, awaitGroup also has consumers in SQL.
 	Database                            *pgxpool.Pool
 	SQLProducers, Writers, SQLConsumers int
+	// Quiet leaves out the intruders, which send requests without a pause and use much of the processor.
+	Quiet bool
 }
 
 // Clients are all clients of a run. All exported methods except Resolve may be called while the clients work.
@@ -189,6 +191,9 @@ func (c *Clients) Work(ctx, stop context.Context) {
 	c.workSums(ctx, stop, &all)
 	all.Go(func() { c.workGo(ctx, stop) })
 	for n, url := range c.cfg.URLs {
+		if c.cfg.Quiet {
+			break
+		}
 		sender := c.client(fmt.Sprintf("malformed-%d", n+1))
 		sender.urls = []string{url}
 		all.Go(func() { sender.sendMalformed(ctx, stop) })
