@@ -21,6 +21,8 @@ var walls = []wall{
 	{"github.com/golang-migrate/migrate", []string{"pkg/postgres/migrate"}},
 	{"github.com/fergusstrange/embedded-postgres", []string{"pkg/postgres/devdb"}},
 	{"github.com/netresearch/go-cron", []string{"pkg/engine/schedule/when"}},
+	{"go.opentelemetry.io", []string{"pkg/process/tracing", "pkg/engine/batch", "pkg/client", "test/integration"}},
+	{"github.com/exaring/otelpgx", []string{"pkg/process/tracing"}},
 	{"github.com/spf13/cobra", []string{"cmd/belfry", "pkg/cli", "test/integration"}},
 }
 

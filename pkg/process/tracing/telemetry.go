@@ -99,8 +99,7 @@ func (t *Telemetry) startTraces(ctx context.Context, choice Choice, described *r
 	t.closers = append(t.closers, provider.Shutdown)
 	t.Tracer = NewTracer(provider)
 	if deps.Log.Core().Enabled(zap.DebugLevel) {
-		t.Statements = otelpgx.NewTracer(otelpgx.WithTracerProvider(provider), otelpgx.WithMeterProvider(noopmetric.NewMeterProvider()),
-			otelpgx.WithTrimSQLInSpanName())
+		t.Statements = otelpgx.NewTracer(otelpgx.WithTracerProvider(provider), otelpgx.WithMeterProvider(noopmetric.NewMeterProvider()))
 	}
 	return nil
 }
