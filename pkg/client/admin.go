@@ -48,7 +48,8 @@ type SeekTo = api.Seek
 // It ends the leases of the group in the queue. It returns the number of partitions. 0 means that the queue has no such group.
 func (c *Client) SeekGroup(ctx context.Context, queue, group string, to SeekTo) (int64, error) {
 	var answer api.Sought
-	err := c.Do(ctx, Request{Method: http.MethodPost, Path: "/api/v1/consumer-groups/" + url.PathEscape(group) + "/queues/" + url.PathEscape(queue) + "/seek", Body: to}, &answer)
+	path := "/api/v1/consumer-groups/" + url.PathEscape(group) + "/queues/" + url.PathEscape(queue) + "/seek"
+	err := c.Do(ctx, Request{Method: http.MethodPost, Path: path, Body: to}, &answer)
 	return answer.PartitionsUpdated, err
 }
 
@@ -89,10 +90,13 @@ func (c *Client) FindMessage(ctx context.Context, queue, partition, transactionI
 	var answer api.Messages
 	query := url.Values{"queue": {queue}, "partition": {partition}, "transactionId": {transactionID}}
 	err := c.Do(ctx, Request{Method: http.MethodGet, Path: "/api/v1/messages", Query: query}, &answer)
-	if err == nil && len(answer.Messages) == 0 {
-		err = fmt.Errorf("%w: queue %q, partition %q has no message %q", ErrNotFound, queue, partition, transactionID)
+	if err != nil {
+		return StoredMessage{}, err
 	}
-	return append(answer.Messages, StoredMessage{})[0], err
+	if len(answer.Messages) == 0 {
+		return StoredMessage{}, fmt.Errorf("%w: queue %q, partition %q has no message %q", ErrNotFound, queue, partition, transactionID)
+	}
+	return answer.Messages[0], nil
 }
 
 // MoveMessage moves a message to another instant, before which no pop returns it. The zero time is now:

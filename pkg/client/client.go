@@ -9,6 +9,7 @@ import (
 
 	"go.opentelemetry.io/otel/trace"
 
+	"github.com/belfry-mq/belfry/pkg/client/reach"
 	"github.com/belfry-mq/belfry/pkg/client/spans"
 )
 
@@ -50,8 +51,8 @@ type Config struct {
 // Client sends requests to the instances of Belfry that share one database. It is safe for concurrent use.
 type Client struct {
 	http           *http.Client
-	servers        *servers
-	tokens         *tokens
+	servers        *reach.Servers
+	tokens         *reach.Tokens
 	retryFor       time.Duration
 	requestTimeout time.Duration
 	log            *slog.Logger
@@ -68,15 +69,12 @@ func New(config Config) (*Client, error) {
 	if len(config.URLs) == 0 {
 		return nil, errors.New("a client needs the URL of a server")
 	}
-	all := make([]server, len(config.URLs))
-	for i, text := range config.URLs {
-		var err error
-		if all[i], err = parseServer(text); err != nil {
-			return nil, err
-		}
+	servers, err := reach.NewServers(config.URLs)
+	if err != nil {
+		return nil, err
 	}
 	c := &Client{
-		http: config.HTTPClient, servers: &servers{all: all}, tokens: newTokens(config.Token),
+		http: config.HTTPClient, servers: servers, tokens: reach.NewTokens(config.Token),
 		retryFor: config.RetryFor, requestTimeout: config.RequestTimeout, log: config.Log,
 		onOutage: config.OnOutage, spans: spans.New(config.TracerProvider),
 	}

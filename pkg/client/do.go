@@ -16,6 +16,7 @@ import (
 	"github.com/go-json-experiment/json/jsontext"
 	jsonv1 "github.com/go-json-experiment/json/v1"
 
+	"github.com/belfry-mq/belfry/pkg/client/reach"
 	"github.com/belfry-mq/belfry/pkg/client/spans"
 )
 
@@ -109,11 +110,11 @@ func (c *Client) send(ctx context.Context, made call) ([]byte, error) {
 	defer watch.end()
 	renewed := false
 	for attempt := 1; ; attempt++ {
-		used, number := c.servers.use()
-		token, err := c.tokens.get(ctx)
+		used, number := c.servers.Use()
+		token, err := c.tokens.Get(ctx)
 		var answer []byte
 		if err != nil {
-			err = &Error{Method: made.method, Path: made.target, URL: used.printed, cause: err}
+			err = &Error{Method: made.method, Path: made.target, URL: used.Printed, cause: err}
 		} else {
 			answer, err = c.attempt(watch.trace(ctx), used, token, made)
 		}
@@ -127,7 +128,7 @@ func (c *Client) send(ctx context.Context, made call) ([]byte, error) {
 		if !errors.As(err, &failure) {
 			return nil, err
 		}
-		if failure.Status == http.StatusUnauthorized && !renewed && c.tokens.refused(token) {
+		if failure.Status == http.StatusUnauthorized && !renewed && c.tokens.Refused(token) {
 			renewed = true
 			attempt-- // the next attempt uses the same server
 			continue
@@ -151,11 +152,11 @@ func (c *Client) send(ctx context.Context, made call) ([]byte, error) {
 // pause returns how long to wait after a failed attempt. After any failure but 429, it changes to the next server. A server
 // that the call has not tried is tried at once, even if the failed server sent Retry-After.
 func (c *Client) pause(failure *Error, number int64, attempt int) time.Duration {
-	pause := c.servers.backoff(attempt)
+	pause := c.servers.Backoff(attempt)
 	if failure.Status == http.StatusTooManyRequests {
 		return max(failure.RetryAfter, pause)
 	}
-	c.servers.failed(number)
+	c.servers.Failed(number)
 	if pause == 0 {
 		return 0
 	}
@@ -163,7 +164,7 @@ func (c *Client) pause(failure *Error, number int64, attempt int) time.Duration 
 }
 
 // attempt sends a call once.
-func (c *Client) attempt(ctx context.Context, to server, token string, made call) ([]byte, error) {
+func (c *Client) attempt(ctx context.Context, to reach.Server, token string, made call) ([]byte, error) {
 	ctx, cancel := context.WithTimeout(ctx, c.requestTimeout+made.wait)
 	defer cancel()
 	response, err := c.open(ctx, to, token, made)
@@ -173,19 +174,19 @@ func (c *Client) attempt(ctx context.Context, to server, token string, made call
 	defer func() { _ = response.Body.Close() }() // it was read to its end, or failed
 	answer, err := readAll(response)
 	if err != nil {
-		return nil, &Error{Method: made.method, Path: made.target, URL: to.printed, cause: fmt.Errorf("reading the answer: %w", err)}
+		return nil, &Error{Method: made.method, Path: made.target, URL: to.Printed, cause: fmt.Errorf("reading the answer: %w", err)}
 	}
 	return answer, nil
 }
 
 // open sends a call once, and returns the answer if its status is 2xx. The caller closes the body of the answer.
-func (c *Client) open(ctx context.Context, to server, token string, made call) (*http.Response, error) {
-	failure := &Error{Method: made.method, Path: made.target, URL: to.printed}
+func (c *Client) open(ctx context.Context, to reach.Server, token string, made call) (*http.Response, error) {
+	failure := &Error{Method: made.method, Path: made.target, URL: to.Printed}
 	var body io.Reader
 	if made.body != nil {
 		body = bytes.NewReader(made.body)
 	}
-	request, err := http.NewRequestWithContext(ctx, made.method, to.base+made.target, body)
+	request, err := http.NewRequestWithContext(ctx, made.method, to.Base+made.target, body)
 	if err != nil {
 		return nil, fmt.Errorf("making the request %s %s: %w", made.method, made.target, unwrapURL(err))
 	}

@@ -14,6 +14,8 @@ import (
 	stdjson "encoding/json"
 
 	"github.com/go-json-experiment/json"
+
+	"github.com/belfry-mq/belfry/pkg/client/reach"
 )
 
 const (
@@ -48,10 +50,10 @@ func (c *Client) Events(ctx context.Context) iter.Seq2[Event, error] {
 	return func(yield func(Event, error) bool) {
 		last, renewed := "", false
 		for attempt := 1; ctx.Err() == nil; attempt++ {
-			used, number := c.servers.use()
-			token, err := c.tokens.get(ctx)
+			used, number := c.servers.Use()
+			token, err := c.tokens.Get(ctx)
 			if err != nil {
-				err = &Error{Method: http.MethodGet, Path: eventsPath, URL: used.printed, cause: err}
+				err = &Error{Method: http.MethodGet, Path: eventsPath, URL: used.Printed, cause: err}
 			} else {
 				var came bool
 				came, err = c.follow(ctx, used, token, &last, yield)
@@ -67,11 +69,11 @@ func (c *Client) Events(ctx context.Context) iter.Seq2[Event, error] {
 				yield(Event{}, err)
 				return
 			}
-			if failure.Status == http.StatusUnauthorized && !renewed && c.tokens.refused(token) {
+			if failure.Status == http.StatusUnauthorized && !renewed && c.tokens.Refused(token) {
 				renewed = true
 				continue
 			}
-			if !yield(Event{}, failure) || !failure.temporary(true) || !pauseFor(ctx, max(firstPause, c.pause(failure, number, attempt))) {
+			if !yield(Event{}, failure) || !failure.temporary(true) || !pauseFor(ctx, max(reach.FirstPause, c.pause(failure, number, attempt))) {
 				return
 			}
 		}
@@ -84,7 +86,7 @@ const eventsPath = "/api/v1/events"
 var errLeft = errors.New("the caller left the loop")
 
 // follow yields the events of one connection, and stores the id of the last event in last. came reports whether an event came.
-func (c *Client) follow(ctx context.Context, from server, token string, last *string, yield func(Event, error) bool) (came bool, err error) {
+func (c *Client) follow(ctx context.Context, from reach.Server, token string, last *string, yield func(Event, error) bool) (came bool, err error) {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
 	made := call{method: http.MethodGet, target: eventsPath, repeatable: true, header: http.Header{"Accept": {"text/event-stream"}}}
@@ -139,5 +141,5 @@ func (c *Client) follow(ctx context.Context, from server, token string, last *st
 	if cause := context.Cause(ctx); cause != nil {
 		err = cause
 	}
-	return came, &Error{Method: made.method, Path: made.target, URL: from.printed, cause: err}
+	return came, &Error{Method: made.method, Path: made.target, URL: from.Printed, cause: err}
 }

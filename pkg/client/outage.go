@@ -39,8 +39,8 @@ func (c *Client) watchOutage(made call) *outage {
 	if c.onOutage == nil {
 		return nil
 	}
-	first, _ := c.servers.use()
-	o := &outage{onOutage: c.onOutage, url: first.printed}
+	first, _ := c.servers.Use()
+	o := &outage{onOutage: c.onOutage, url: first.Printed}
 	if !made.endless {
 		patience := c.retryFor
 		if patience < 0 {

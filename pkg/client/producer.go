@@ -8,6 +8,8 @@ import (
 	"net/http"
 	"sync"
 	"time"
+
+	"github.com/belfry-mq/belfry/pkg/client/reach"
 )
 
 const (
@@ -270,7 +272,7 @@ func (p *Producer) attempt(batch []pendingPush, hasty bool) (full []fullQueue) {
 			return full
 		case failure.Status == http.StatusTooManyRequests:
 			if hasty && p.client.retryFor > 0 {
-				return []fullQueue{{batch, max(firstPause, failure.RetryAfter)}}
+				return []fullQueue{{batch, max(reach.FirstPause, failure.RetryAfter)}}
 			}
 		case len(batch) > 1: // not hasty, because the second half must not overtake the first half
 			p.attempt(batch[:len(batch)/2], false)
