@@ -9,6 +9,7 @@ import (
 	"maps"
 	"net/url"
 	"os"
+	"path"
 	"path/filepath"
 	"regexp"
 	"slices"
@@ -115,19 +116,52 @@ func valueFiles(t *testing.T) []string {
 	return found
 }
 
-// helm reads the files of the chart. Other tests list the files of the other folders.
+// readElsewhere lists the files of deploy that tests of other folders read, with the folder of one such test.
+var readElsewhere = map[string]string{
+	"deploy/grafana/belfry.json":                              "scripts/board",
+	"deploy/grafana/provisioning/dashboards/belfry.yaml":      "scripts/board",
+	"deploy/grafana/provisioning/datasources/prometheus.yaml": "scripts/board",
+	"deploy/observe/collector.yml":                            "test/container",
+	"deploy/observe/prometheus.yml":                           "test/container",
+	"deploy/packages/belfry.env":                              "test/packages",
+	"deploy/packages/belfry.yaml":                             "test/packages",
+	"deploy/packages/nfpm.yaml":                               "scripts/release", // which a test in test/packages runs
+	"deploy/packages/postinstall.sh":                          "test/packages",
+	"deploy/packages/postremove.sh":                           "test/packages",
+	"deploy/packages/preinstall.sh":                           "test/packages",
+	"deploy/packages/preremove.sh":                            "test/packages",
+	"deploy/patroni/belfry.env":                               "test/ha",
+	"deploy/patroni/belfry.sql":                               "test/ha",
+	"deploy/patroni/etcd.env":                                 "test/ha",
+	"deploy/patroni/patroni.env":                              "test/ha",
+	"deploy/patroni/patroni.yml":                              "test/ha",
+	"deploy/systemd/belfry.service":                           "test/packages",
+}
+
+// helm reads the files of the chart.
 func TestEveryFileIsReadByATest(t *testing.T) {
 	t.Parallel()
 	known := regexp.MustCompile(`^deploy/(helm/belfry/((Chart|values)\.yaml|values\.schema\.json|\.helmignore|files/alerts\.yml|templates/[\w.]+\.(yaml|tpl|txt))` +
 		`|helm/values/\w+\.yaml|kubernetes/\w+\.yaml|keda/\w+\.yaml)$`)
-	for _, folder := range []string{"deploy/helm", "deploy/kubernetes", "deploy/keda"} {
-		require.NoError(t, fs.WalkDir(os.DirFS(root), folder, func(name string, entry fs.DirEntry, err error) error {
-			if err == nil && !entry.IsDir() && !known.MatchString(name) {
-				t.Errorf("no test reads %s", name)
-			}
+	require.NoError(t, fs.WalkDir(os.DirFS(root), "deploy", func(name string, entry fs.DirEntry, err error) error {
+		if err != nil || entry.IsDir() || known.MatchString(name) {
 			return err
-		}))
-	}
+		}
+		sources, globErr := fs.Glob(os.DirFS(root), path.Join(readElsewhere[name], "*.go"))
+		if readElsewhere[name] == "" || !slices.ContainsFunc(sources, func(source string) bool {
+			return strings.Contains(string(read(t, source)), path.Base(name))
+		}) {
+			t.Errorf("no test reads %s", name)
+		}
+		return globErr
+	}))
+}
+
+// A release publishes the image with the name of its tag of git, which begins with v.
+func TestTheChartNamesAnImageOfARelease(t *testing.T) {
+	t.Parallel()
+	require.Regexp(t, `(?m)^appVersion: "v\d+\.\d+\.\d+"$`, string(read(t, chart+"/Chart.yaml")))
+	require.Contains(t, string(read(t, ".github/workflows/release.yml")), `tags: ["v*"]`)
 }
 
 func TestTheAlertsOfTheChartAreOurs(t *testing.T) {
