@@ -122,21 +122,22 @@ func (e *engine) stackKeepsItsMessages() {
 func (e *engine) prometheusReadsTheMetrics() {
 	files := []string{"-f", "docker-compose.yml", "-f", "compose.observe.yml"}
 	e.compose(append(files, "up", "-d", "postgres", "belfry", "prometheus")...)
-	query := func(expression string) string {
-		call := httpcall.Call{Method: http.MethodGet, Target: "/api/v1/query?query=" + url.QueryEscape(expression)}
-		reply, err := httpcall.Send(e.t.Context(), http.DefaultClient, prometheusAddress, call)
+	get := func(target string) string {
+		reply, err := httpcall.Send(e.t.Context(), http.DefaultClient, prometheusAddress, httpcall.Call{Method: http.MethodGet, Target: target})
 		if err != nil {
-			return err.Error()
+			return err.Error() // Prometheus may still start
 		}
 		return string(reply.Raw)
 	}
 	for _, expression := range []string{`up{job="belfry"} == 1`, `belfry_listener_garbage_total`} {
-		require.Eventually(e.t, func() bool { return strings.Contains(query(expression), `"job":"belfry"`) }, patience, time.Second, expression)
+		require.Eventually(e.t, func() bool {
+			return strings.Contains(get("/api/v1/query?query="+url.QueryEscape(expression)), `"job":"belfry"`)
+		}, patience, time.Second, expression)
 	}
-	reply, err := httpcall.Send(e.t.Context(), http.DefaultClient, prometheusAddress, httpcall.Call{Method: http.MethodGet, Target: "/api/v1/rules"})
-	require.NoError(e.t, err)
-	require.Contains(e.t, string(reply.Raw), `"health":"ok"`)
-	require.NotContains(e.t, string(reply.Raw), `"health":"err"`)
+	require.Eventually(e.t, func() bool { // a rule that is not evaluated yet has the health unknown
+		rules := get("/api/v1/rules")
+		return strings.Contains(rules, `"health":"ok"`) && !strings.Contains(rules, `"health":"unknown"`) && !strings.Contains(rules, `"health":"err"`)
+	}, patience, time.Second)
 	e.compose(append(files, "down", "-v")...)
 }
 
