@@ -68,8 +68,9 @@ export async function pressesTwice(browser, open) {
 // triesAgain: typed text stays if the server refuses it or does not answer. The next attempt works.
 export async function triesAgain(browser, open) {
   const page = await browser.newPage();
-  await open.push("person.refused", "a", [1]);
-  await page.goto(`${open.url}/ui/queue?q=person.refused`);
+  const queue = `person.refused.${Date.now()}`; // a new queue, so that the test can be repeated
+  await open.push(queue, "a", [1]);
+  await page.goto(`${open.url}/ui/queue?q=${queue}`);
   await page.getByText("Push a test message").click();
   const form = page.locator("form").filter({ has: page.getByRole("button", { name: "Push", exact: true }) });
   const payload = form.locator("textarea[name=payload]"), press = () => form.getByRole("button", { name: "Push", exact: true }).click();
@@ -88,8 +89,9 @@ export async function triesAgain(browser, open) {
   await page.unroute("**/ui/do");
   await press();
   await page.getByText("already stored when this form was sent before").waitFor();
-  const stored = async () => (await open.get("/api/v1/status/queues/person.refused")).totals.total;
+  const stored = async () => (await open.get(`/api/v1/status/queues/${queue}`)).totals.total;
   assert.equal(await stored(), 2);
+  await page.waitForLoadState(); // before, the browser itself would send the form
   await page.getByText("Push a test message").click();
   await page.route("**/ui/do", lose);
   await press();
