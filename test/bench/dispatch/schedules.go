@@ -92,8 +92,8 @@ type scheduleRounds struct {
 	// INSERT of as many rows.
 	late, last, floor   *load.Times
 	early, twice, stuck int
-	// stored counts the messages of the counted rounds, by the metric of the server, and inTime those whose commit was at most
-	// scheduleTarget after the instant.
+	// Both count messages of the counted rounds, by the metric of the server. Those of inTime were committed at most scheduleTarget
+	// after their instant.
 	stored, inTime float64
 }
 

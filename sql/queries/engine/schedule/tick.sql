@@ -1,7 +1,7 @@
 -- Handles instants of schedules in one transaction: stores their messages in the inbox, and writes the state that follows.
 -- Arrays with one element for each message, and for each schedule without a message: $1 ids of the schedules, $2 handled_to and
--- $3 changed_at as they were read, $4 the new handled_to, $5 the new next_at, $6 the new due_at, $7 the last instant with a
--- message, $8 its transaction id, $9 the error, $10 transaction ids, $11 payloads and $12 headers of the messages. A schedule
+-- $3 changed_at as they were read. $4 to $6 are the new handled_to, next_at and due_at. $7 is the last instant with a message,
+-- $8 its transaction id, and $9 the error. $10 to $12 are the transaction ids, payloads and headers of the messages. A schedule
 -- that another session has changed or locks is left out, with its messages. Returns the ids of the schedules that it has
 -- handled. The elements are not in two sets of arrays, because Postgres would join them by a loop over all pairs.
 WITH locked AS MATERIALIZED (
