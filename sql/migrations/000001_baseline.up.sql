@@ -135,6 +135,7 @@ CREATE TABLE belfry.consumer_group (
     -- No pop of the group returns a message; see belfry.change_pause.
     paused      boolean NOT NULL DEFAULT false,
     pause_reason text, -- The reason that the operator gave for the pause.
+    limits_id   bigint, -- The row of belfry.group_limit that holds for the group. NULL: no limits.
     created_at  timestamptz NOT NULL DEFAULT clock_timestamp(),
     -- The group was deleted. A new group of this name uses mode and start_at of this row.
     kept        boolean NOT NULL DEFAULT false,
@@ -151,6 +152,81 @@ CREATE TABLE belfry.group_deleted (
     group_id bigint PRIMARY KEY,
     queue_id bigint NOT NULL
 );
+
+-- From sql/schema/group_limit.sql.
+
+-- The limits of a consumer group in a queue. A group without a row of its own has the row of the queue, which
+-- has the empty name. consumer_group.limits_id is the row that holds for a group.
+--
+-- The row may exist before the group. belfry.set_limits writes the rows and limits_id.
+CREATE TABLE belfry.group_limit (
+    id                   bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
+    queue_id             bigint NOT NULL REFERENCES belfry.queue (id),
+    group_name           text NOT NULL,
+    concurrency          bigint, -- The greatest number of live leases of the group. NULL: no limit.
+    -- The group gets rate_messages messages in rate_per, and rate_burst at once after a pause. NULL: no limit.
+    rate_messages        bigint,
+    rate_per             interval,
+    rate_burst           bigint,
+    -- The same for each tenant; see belfry.tenant.
+    tenant_concurrency   bigint,
+    tenant_rate_messages bigint,
+    tenant_rate_per      interval,
+    tenant_rate_burst    bigint,
+    fair                 boolean NOT NULL DEFAULT false, -- Claims take turns between the tenants.
+    -- The breaker opens after this number of failures in a row, or after this share of failures among at least
+    -- breaker_minimum acks in breaker_window. NULL: not because of it.
+    breaker_failures     bigint,
+    breaker_share        float8,
+    breaker_window       interval,
+    breaker_minimum      bigint,
+    -- How long the breaker is open the first time, and at most; see belfry.breaker.
+    breaker_pause        interval,
+    breaker_pause_max    interval,
+    -- What happens to a message without a retry left.
+    on_exhausted         text NOT NULL DEFAULT 'deadLetter' CHECK (on_exhausted IN ('deadLetter', 'block', 'skip')),
+    changed_at           timestamptz NOT NULL DEFAULT clock_timestamp(),
+    UNIQUE (queue_id, group_name)
+);
+
+-- From sql/schema/limit_slot.sql.
+
+-- A place for one live lease of a group with a concurrency. A group has one row for each number from 1 to the
+-- limit, and a claim makes missing rows. A lease of a limited group exists only together with its row.
+--
+-- A row is free if its lease is over: the cursor of the partition has another lease, or the lease has ended. So
+-- the end of a lease writes nothing here, and a crash leaves no row occupied. belfry.take_slot has the proof
+-- that the group never has more live leases than the limit.
+CREATE TABLE belfry.limit_slot (
+    group_id     bigint NOT NULL,
+    tenant_id    bigint NOT NULL DEFAULT 0, -- 0: the row counts for the whole group.
+    slot         bigint NOT NULL,
+    partition_id bigint NOT NULL, -- The partition of the lease.
+    lease_id     uuid NOT NULL
+) WITH (fillfactor = 50, autovacuum_vacuum_scale_factor = 0.02, autovacuum_vacuum_threshold = 500,
+        vacuum_truncate = false, toast.vacuum_truncate = false);
+-- Not unique: each update would examine every version of the key. An advisory lock guards the insert.
+CREATE INDEX limit_slot_place ON belfry.limit_slot (group_id, tenant_id, slot);
+-- A publication FOR ALL TABLES needs a replica identity for updates.
+ALTER TABLE belfry.limit_slot REPLICA IDENTITY FULL;
+
+-- From sql/schema/limit_bucket.sql.
+
+-- A token bucket of a group with a rate, or one of several parts of it. Each part has its share of the rate and
+-- of the burst, so the sum of the parts is the limit, and claims that run at the same time use different parts.
+-- belfry.take_tokens has the arithmetic. A claim makes missing rows.
+CREATE TABLE belfry.limit_bucket (
+    group_id  bigint NOT NULL,
+    tenant_id bigint NOT NULL DEFAULT 0, -- 0: the row counts for the whole group.
+    part      bigint NOT NULL,
+    -- The instant at which the part is full again, if nothing takes tokens meanwhile.
+    full_at   timestamptz NOT NULL
+) WITH (fillfactor = 50, autovacuum_vacuum_scale_factor = 0.02, autovacuum_vacuum_threshold = 500,
+        vacuum_truncate = false);
+-- Not unique: each update would examine every version of the key. An advisory lock guards the insert.
+CREATE INDEX limit_bucket_place ON belfry.limit_bucket (group_id, tenant_id, part);
+-- A publication FOR ALL TABLES needs a replica identity for updates.
+ALTER TABLE belfry.limit_bucket REPLICA IDENTITY FULL;
 
 -- From sql/schema/cursor.sql.
 
@@ -951,6 +1027,8 @@ CREATE TYPE belfry.claim_row AS (
     -- 4: It delivered nothing, because it found no visible message. The cursor is still due, and the
     --    caller must settle the cursor (store/settle).
     -- 5: It delivered nothing, because the queue or the group is paused.
+    -- 6: The limits of the group allow no more. They allow a message at ready_at at the latest. The claim may
+    --    have delivered messages, also of this partition.
     outcome        smallint,
     ready_at       timestamptz, -- of the cursor, after the claim; with a lease, the end of the lease
     -- A wake must follow the commit: ready_at is NULL, or redriven messages wait for a retry delay.
@@ -2066,6 +2144,8 @@ $$;
 -- If the cursor has a lease that ended without an ack, the claim stores the failed delivery; see
 -- record_lost_lease.
 --
+-- A limited group delivers only what belfry.admit allows. A refused claim leaves the cursor due.
+--
 -- Locks the cursor of each partition it delivers from, with SKIP LOCKED. A commit with a lease does not
 -- wait for the disk: a lost lease only makes the messages due earlier. Each statement has a new
 -- snapshot, so a statement after the lock of a cursor sees the newest version of the partition. The
@@ -2094,6 +2174,9 @@ DECLARE
     v_redrives_ready timestamptz;
     v_any_locked boolean := false;
     v_attempt integer;
+    v_admitted record;
+    v_refused boolean := false;
+    v_limited_until timestamptz; -- The limits of the group end the claim, and refuse the next one before this instant.
     due CURSOR FOR
         SELECT a.ctid, a.partition_id, a.committed, a.skip, a.redrives, a.retry_at, a.failures, a.attempts, a.start_at, a.lease_id
           FROM (SELECT c.ctid, c.partition_id, c.committed, c.skip, c.redrives, c.retry_at, c.failures, c.attempts, c.start_at, c.lease_id
@@ -2131,7 +2214,7 @@ BEGIN
         FETCH due INTO k;
         EXIT WHEN NOT FOUND;
         SELECT p.last_seq, p.last_push_at, p.visible_until, q.delayed_processing, q.window_buffer,
-               q.paused OR g.paused AS all_paused, p.paused, make_interval(secs => coalesce(nullif(q.lease_time, 0), 60)) AS lease_time,
+               q.paused OR g.paused AS all_paused, g.limits_id, p.paused, make_interval(secs => coalesce(nullif(q.lease_time, 0), 60)) AS lease_time,
                q.delayed_processing = 0 AND coalesce(p.visible_until <= v_now, true) AS all_visible,
                q.expire_after_seconds, q.dead_letter_expired, q.max_deliveries,
                CASE WHEN NOT p.paused THEN
@@ -2170,9 +2253,17 @@ BEGIN
             -- Redriven messages are delivered first, without messages of the log.
             v_taken := 0;
             v_bytes := 0;
+            v_limit := v_room;
+            IF f.limits_id IS NOT NULL THEN
+                v_admitted := belfry.admit(f.limits_id, p_group, k.partition_id, p_lease, least(v_room, k.redrives), false, v_now);
+                v_limit := v_admitted.room;
+                v_limited_until := v_admitted.next_at;
+                v_refused := v_limit = 0;
+                EXIT WHEN v_refused;
+            END IF;
             FOR r IN
                 SELECT d.*
-                  FROM belfry.redeliver(p_group, k.partition_id, v_room, p_lease, f.lease_time, v_now, v_bytes_left, v_room < p_batch) AS d
+                  FROM belfry.redeliver(p_group, k.partition_id, v_limit, p_lease, f.lease_time, v_now, v_bytes_left, v_room < p_batch) AS d
             LOOP
                 RETURN NEXT r;
                 v_taken := v_taken + 1;
@@ -2181,6 +2272,10 @@ BEGIN
             IF v_taken > 0 THEN
                 v_room := v_room - (v_taken - 1); -- the first row describes the partition, not a message
                 v_bytes_left := v_bytes_left - v_bytes;
+                IF f.limits_id IS NOT NULL AND v_taken > 1 THEN
+                    v_limited_until := belfry.spend(f.limits_id, p_group, v_taken - 1);
+                    EXIT WHEN v_limited_until IS NOT NULL;
+                END IF;
                 CONTINUE;
             END IF;
             v_moved := true;
@@ -2284,6 +2379,19 @@ BEGIN
                 EXIT;
             END IF;
         END IF;
+        IF f.limits_id IS NOT NULL THEN
+            v_admitted := belfry.admit(f.limits_id, p_group, k.partition_id, p_lease, v_taken, true, v_now);
+            v_limited_until := v_admitted.next_at;
+            v_refused := v_admitted.room = 0;
+            EXIT WHEN v_refused;
+            IF v_admitted.room < v_taken THEN
+                v_taken := v_admitted.room;
+                SELECT m.seq INTO v_upto
+                  FROM belfry.message m
+                 WHERE m.partition_id = k.partition_id AND m.seq >= v_first AND m.seq < v_end
+                 ORDER BY m.seq OFFSET v_taken - 1 LIMIT 1;
+            END IF;
+        END IF;
         v_bytes_left := v_bytes_left - v_bytes;
         v_room := v_room - v_taken;
 
@@ -2321,8 +2429,20 @@ BEGIN
           FROM belfry.message m
          WHERE m.partition_id = k.partition_id AND m.seq >= v_first AND m.seq <= v_upto
          ORDER BY m.seq;
+        EXIT WHEN v_limited_until IS NOT NULL;
     END LOOP;
     CLOSE due;
+    IF v_limited_until IS NOT NULL THEN
+        IF v_refused AND k.lease_id IS NOT NULL THEN -- its failed delivery is stored above
+            UPDATE belfry.cursor c SET lease_id = NULL, lease_until = NULL, lease_end = NULL WHERE c.ctid = k.ctid;
+        END IF;
+        r := NULL;
+        r.item := 1;
+        r.partition_id := k.partition_id;
+        r.outcome := 6;
+        r.ready_at := v_limited_until;
+        RETURN NEXT r;
+    END IF;
     IF p_partition IS NULL AND (p_look OR NOT v_any_locked) THEN
         SELECT c.ready_at INTO v_due
           FROM belfry.cursor c
@@ -2333,7 +2453,7 @@ BEGIN
     r.item := 3;
     r.database_now := v_now;
     r.group_exists := v_any_locked;
-    r.was_due := v_any_locked;
+    r.was_due := v_any_locked AND v_limited_until IS NULL;
     IF NOT v_any_locked THEN
         SELECT q.deleted_at IS NULL, v_now + make_interval(secs => coalesce(nullif(q.lease_time, 0), 60))
           INTO r.group_exists, v_lease
@@ -2832,6 +2952,7 @@ DECLARE
     v_partitions_left integer := pop.partitions;
     v_received bigint;
     v_skipped boolean;
+    v_limited boolean := false; -- the limits of the group allow no more
     v_now timestamptz := clock_timestamp();
     k record;
     r record;
@@ -2899,7 +3020,7 @@ BEGIN
             v_took := clock_timestamp() - v_now;
             v_lowest := k.ready_at;
         END IF;
-        EXIT WHEN v_room <= 0 OR v_partitions_left <= 0;
+        EXIT WHEN v_room <= 0 OR v_partitions_left <= 0 OR v_limited;
         CONTINUE WHEN k.filled IS NOT TRUE;
         v_received := 0;
         v_skipped := false;
@@ -2916,7 +3037,8 @@ BEGIN
                 SELECT c.* FROM belfry.claim(v_group, k.partition_id, 1, v_room, v_lease) AS c
             LOOP
                 IF r.item = 1 THEN
-                    v_skipped := r.expired IS NOT NULL OR r.given_up IS NOT NULL;
+                    v_skipped := v_skipped OR r.expired IS NOT NULL OR r.given_up IS NOT NULL;
+                    v_limited := v_limited OR r.outcome = 6;
                 ELSIF r.item = 2 THEN
                     IF r.encrypted THEN
                         PERFORM belfry.raise_sealed(pop.queue);
@@ -2955,7 +3077,7 @@ BEGIN
         END IF;
     END LOOP;
     -- A pop that found nothing continues the join of its group.
-    EXIT WHEN NOT v_joining OR v_room < pop.batch;
+    EXIT WHEN NOT v_joining OR v_room < pop.batch OR v_limited;
     v_joining := NOT belfry.join_page_in_transaction(v_group);
     v_now := clock_timestamp();
     END LOOP;
@@ -3302,8 +3424,9 @@ BEGIN
         IF NOT FOUND THEN
             RETURN;
         END IF;
-        INSERT INTO belfry.consumer_group (queue_id, name, mode, start_at, whole_queue, joined_upto)
-        VALUES (v_queue, p_group, p_mode, v_start, p_partition IS NULL, CASE WHEN p_partition IS NULL THEN '' END)
+        INSERT INTO belfry.consumer_group (queue_id, name, mode, start_at, whole_queue, joined_upto, limits_id)
+        VALUES (v_queue, p_group, p_mode, v_start, p_partition IS NULL, CASE WHEN p_partition IS NULL THEN '' END,
+                belfry.limits_of(v_queue, p_group))
         ON CONFLICT (queue_id, name) DO NOTHING;
         SELECT g.* INTO v_group FROM belfry.consumer_group g WHERE g.queue_id = v_queue AND g.name = p_group;
         IF p_partition IS NULL AND NOT v_group.whole_queue THEN
@@ -3729,6 +3852,358 @@ $$;
 CREATE FUNCTION belfry.wake() RETURNS void LANGUAGE sql AS $$
     SELECT pg_catalog.pg_notify('belfry_inbox', '')
 $$;
+
+-- From sql/functions/limit/admit.sql.
+
+-- Asks the limits of a group whether a claim may deliver up to p_want messages of the locked cursor of p_partition. room is
+-- the number of messages it may deliver. next_at is set if the limits allow no further message now, and is the
+-- instant at which they allow one at the latest. With p_spend the call takes the tokens of the rate. Otherwise it
+-- reserves them, and belfry.spend takes them.
+--
+-- With a concurrency, the lease of the caller gets a place. If no lease follows, the place stays free.
+CREATE FUNCTION belfry.admit(
+    p_limits bigint, p_group bigint, p_partition bigint, p_lease uuid, p_want bigint, p_spend boolean, p_now timestamptz,
+    OUT room bigint, OUT next_at timestamptz
+) LANGUAGE plpgsql AS $$
+DECLARE
+    l belfry.group_limit;
+BEGIN
+    SELECT o.* INTO l FROM belfry.group_limit o WHERE o.id = p_limits;
+    room := p_want;
+    IF l.concurrency IS NOT NULL AND p_lease IS NOT NULL THEN
+        next_at := belfry.take_slot(p_group, 0, l.concurrency, p_partition, p_lease, p_now);
+        IF next_at IS NOT NULL THEN
+            room := 0;
+            RETURN;
+        END IF;
+    END IF;
+    IF l.rate_messages IS NOT NULL THEN
+        SELECT t.granted, t.next_at INTO room, next_at
+          FROM belfry.take_tokens(p_group, 0, l.rate_messages, l.rate_per, l.rate_burst, p_want, p_spend) AS t;
+    END IF;
+END $$;
+
+-- From sql/functions/limit/bucket_parts.sql.
+
+-- Returns the number of parts of a bucket. A tenant has one. A group has at most eight, with a burst of at least
+-- 16 tokens each: with fewer tokens a claim would need several parts.
+CREATE FUNCTION belfry.bucket_parts(p_tenant bigint, p_burst bigint) RETURNS bigint LANGUAGE sql IMMUTABLE AS $$
+    SELECT CASE WHEN p_tenant = 0 THEN greatest(least(p_burst / 16, 8), 1) ELSE 1 END
+$$;
+
+-- From sql/functions/limit/lease_is_over.sql.
+
+-- Reports whether a lease that has ended by the clock was not extended meanwhile. If another session holds the
+-- lock of the cursor, the lease may be live. The rollback of the subtransaction releases the lock.
+CREATE FUNCTION belfry.lease_is_over(p_partition bigint, p_group bigint, p_lease uuid) RETURNS boolean LANGUAGE plpgsql AS $$
+DECLARE
+    v_over boolean;
+BEGIN
+    BEGIN
+        SELECT c.lease_id IS DISTINCT FROM p_lease OR c.lease_until <= clock_timestamp() INTO v_over
+          FROM belfry.cursor c
+         WHERE c.partition_id = p_partition AND c.group_id = p_group
+           FOR NO KEY UPDATE SKIP LOCKED;
+        RAISE EXCEPTION 'the check is done' USING ERRCODE = 'BF012';
+    EXCEPTION WHEN SQLSTATE 'BF012' THEN
+        RETURN coalesce(v_over, false);
+    END;
+END $$;
+
+-- From sql/functions/limit/limit_key.sql.
+
+-- Returns the key of the advisory lock that guards the insert of a row of belfry.limit_slot (p_kind 1) or of
+-- belfry.limit_bucket (p_kind 2).
+CREATE FUNCTION belfry.limit_key(p_kind integer, p_group bigint, p_tenant bigint, p_number bigint) RETURNS bigint LANGUAGE sql IMMUTABLE AS $$
+    SELECT hashint8extended($4, hashint8extended($3, hashint8extended($2, 1651860071 + $1)))
+$$;
+
+-- From sql/functions/limit/limited_until.sql.
+
+-- Returns NULL if the limits of a group let a claim deliver something now, and otherwise the instant at which they do at the
+-- latest. It reads only committed rows and locks nothing, so it is for waiting requests and for pages.
+CREATE FUNCTION belfry.limited_until(p_group bigint, p_limits bigint) RETURNS timestamptz LANGUAGE plpgsql STABLE AS $$
+DECLARE
+    l belfry.group_limit;
+    v_now timestamptz := statement_timestamp();
+    v_live bigint;
+    v_lease_end timestamptz;
+    v_next timestamptz;
+BEGIN
+    SELECT o.* INTO l FROM belfry.group_limit o WHERE o.id = p_limits;
+    IF l.concurrency IS NOT NULL THEN
+        SELECT count(*), min(c.lease_until) INTO v_live, v_lease_end
+          FROM belfry.limit_slot s
+         CROSS JOIN LATERAL (
+                SELECT c.lease_id, c.lease_until FROM belfry.cursor c
+                 WHERE c.partition_id = s.partition_id AND c.group_id >= p_group AND c.group_id <= p_group
+                 ORDER BY c.group_id DESC LIMIT 1) AS c
+         WHERE s.group_id = p_group AND s.tenant_id = 0 AND c.lease_id = s.lease_id AND c.lease_until > v_now;
+        IF v_live >= l.concurrency THEN
+            v_next := v_lease_end;
+        END IF;
+    END IF;
+    IF l.rate_messages IS NOT NULL THEN
+        v_next := greatest(v_next, (
+            SELECT CASE WHEN count(*) = belfry.bucket_parts(0, l.rate_burst) THEN nullif(greatest(min(
+                       b.full_at - make_interval(secs => (l.rate_burst / t.parts + (b.part < l.rate_burst % t.parts)::integer - 1)
+                           * extract(epoch FROM l.rate_per) * t.parts / l.rate_messages)), v_now), v_now) END
+              FROM belfry.limit_bucket b
+             CROSS JOIN LATERAL (SELECT belfry.bucket_parts(0, l.rate_burst) AS parts) AS t
+             WHERE b.group_id = p_group AND b.tenant_id = 0 AND b.part < t.parts));
+    END IF;
+    RETURN v_next;
+END $$;
+
+-- From sql/functions/limit/limits_of.sql.
+
+-- Returns the row of belfry.group_limit that holds for a group, or NULL. A row of the group comes before that of the queue.
+CREATE FUNCTION belfry.limits_of(p_queue bigint, p_group text) RETURNS bigint LANGUAGE sql STABLE AS $$
+    SELECT l.id FROM belfry.group_limit l
+     WHERE l.queue_id = p_queue AND l.group_name IN (p_group, '')
+     ORDER BY l.group_name DESC LIMIT 1
+$$;
+
+-- From sql/functions/limit/spend.sql.
+
+-- Takes the tokens that belfry.admit has reserved. Returns the instant of the next token if none is left.
+CREATE FUNCTION belfry.spend(p_limits bigint, p_group bigint, p_messages bigint) RETURNS timestamptz LANGUAGE plpgsql AS $$
+DECLARE
+    l belfry.group_limit;
+BEGIN
+    SELECT o.* INTO l FROM belfry.group_limit o WHERE o.id = p_limits;
+    IF l.rate_messages IS NULL THEN
+        RETURN NULL;
+    END IF;
+    RETURN (SELECT t.next_at
+              FROM belfry.take_tokens(p_group, 0, l.rate_messages, l.rate_per, l.rate_burst, p_messages, true) AS t);
+END $$;
+
+-- From sql/functions/limit/take_slot.sql.
+
+-- Takes a place for a lease that the caller makes in the same transaction. Returns NULL if it took one, and
+-- otherwise the instant at which a lease ends at the latest. It never waits for another session.
+--
+--   p_limit   the greatest number of live leases
+--   p_lease   the lease of the cursor of p_partition, as soon as this transaction commits
+--
+-- No claim makes more than p_limit leases live, for these reasons:
+--
+--   1. A lease begins only in a transaction that has written its id into a row of belfry.limit_slot. The number
+--      of the row is between 1 and the limit, and a number has one row: its insert holds an advisory lock.
+--   2. A claim replaces the lease of a row only if the lease is over, and it holds the lock of the row from
+--      before its check until its commit. A lease that is over stays over, so an old snapshot does no harm.
+--   3. A lease also ends by the clock. An extension at that instant might make it live again. An extension
+--      holds the lock of the cursor, and compares the clock with the end of the lease after it has the lock.
+--      So the check takes the lock too. If another session holds it, the lease counts as live.
+--   4. After the limit was lowered, leases in rows above the limit may be live. Then only the rows up to v_usable are
+--      used: as many as the limit, less the live leases in rows above v_usable. A claim at the same time that has a
+--      newer snapshot may use more rows. Its sum is right too, and it includes the rows of this claim.
+--
+-- It begins at row 1 if the limit is low, so that few rows exist. Otherwise it begins at random, so it reads few rows
+-- unless nearly all leases are live.
+CREATE FUNCTION belfry.take_slot(p_group bigint, p_tenant bigint, p_limit bigint, p_partition bigint, p_lease uuid, p_now timestamptz)
+RETURNS timestamptz LANGUAGE plpgsql AS $$
+DECLARE
+    v_usable bigint := p_limit;
+    v_begin bigint;
+    v_next timestamptz := 'infinity';
+    v_free boolean;
+    slots CURSOR FOR
+        SELECT n.slot, s.ctid, s.partition_id, s.lease_id, c.lease_until
+          FROM generate_series(0, v_usable - 1) AS i(i)
+         CROSS JOIN LATERAL (SELECT (v_begin + i.i) % v_usable + 1 AS slot) AS n
+          LEFT JOIN LATERAL (
+                SELECT s.ctid, s.partition_id, s.lease_id FROM belfry.limit_slot s
+                 WHERE s.group_id = p_group AND s.tenant_id = p_tenant AND s.slot >= n.slot AND s.slot <= n.slot
+                 ORDER BY s.slot DESC LIMIT 1) AS s ON true
+          LEFT JOIN LATERAL (
+                SELECT CASE WHEN c.lease_id = s.lease_id THEN c.lease_until END AS lease_until FROM belfry.cursor c
+                 WHERE c.partition_id = s.partition_id AND c.group_id >= p_group AND c.group_id <= p_group
+                 ORDER BY c.group_id DESC LIMIT 1) AS c ON true;
+    k record;
+BEGIN
+    IF EXISTS (SELECT FROM belfry.limit_slot s WHERE s.group_id = p_group AND s.tenant_id = p_tenant AND s.slot > p_limit) THEN
+        SELECT u.usable, coalesce(u.next, 'infinity') INTO v_usable, v_next FROM belfry.usable_slots(p_group, p_tenant, p_limit, p_now) AS u;
+        IF v_usable = 0 THEN
+            RETURN v_next;
+        END IF;
+    END IF;
+    v_begin := CASE WHEN v_usable > 16 THEN floor(random() * v_usable)::bigint ELSE 0 END;
+    OPEN slots;
+    LOOP
+        FETCH slots INTO k;
+        EXIT WHEN NOT FOUND;
+        IF k.lease_until > p_now THEN
+            v_next := least(v_next, k.lease_until);
+            CONTINUE;
+        ELSIF k.ctid IS NULL THEN
+            v_free := pg_try_advisory_xact_lock(belfry.limit_key(1, p_group, p_tenant, k.slot));
+            IF v_free AND NOT EXISTS (
+                SELECT FROM belfry.limit_slot s WHERE s.group_id = p_group AND s.tenant_id = p_tenant AND s.slot = k.slot)
+            THEN
+                INSERT INTO belfry.limit_slot (group_id, tenant_id, slot, partition_id, lease_id)
+                VALUES (p_group, p_tenant, k.slot, p_partition, p_lease);
+                CLOSE slots;
+                RETURN NULL;
+            END IF;
+        ELSE
+            -- A row that has changed since the read has another lease, and does not match.
+            PERFORM FROM belfry.limit_slot s WHERE s.ctid = k.ctid AND s.lease_id = k.lease_id FOR NO KEY UPDATE SKIP LOCKED;
+            v_free := FOUND;
+            IF v_free AND k.lease_until IS NOT NULL THEN
+                v_free := belfry.lease_is_over(k.partition_id, p_group, k.lease_id);
+            END IF;
+            IF v_free THEN
+                UPDATE belfry.limit_slot s SET partition_id = p_partition, lease_id = p_lease WHERE s.ctid = k.ctid;
+                CLOSE slots;
+                RETURN NULL;
+            END IF;
+        END IF;
+        -- Another claim has just taken the row. If it is rolled back, nobody announces that.
+        v_next := least(v_next, p_now + interval '1 second');
+    END LOOP;
+    CLOSE slots;
+    RETURN v_next;
+END $$;
+
+-- From sql/functions/limit/take_tokens.sql.
+
+-- Takes up to p_want tokens of a rate, one for each message. granted is the number of tokens, and next_at the
+-- instant of the next token if none is left afterwards. If p_spend is false, the call takes nothing and only
+-- reserves the tokens: this transaction can take them later.
+--
+-- The bucket has parts, each with its share of the rate and of the burst. A part that is full at full_at has
+-- burst - (full_at - now) / interval tokens, where interval is the time for one token. This is the generic cell rate
+-- algorithm (ITU-T I.371). So in every time t, all claims together get at most p_burst + t * p_messages / p_per.
+-- A session begins with the part of its number and skips parts that another session has locked. So far from the limit, claims that
+-- run at the same time do not wait for each other.
+--
+-- If it finds no token and another session has locked a part, it waits up to 50 ms for that part. So it cannot
+-- be part of a deadlock, and a claim that is rolled back delays the others only a little.
+CREATE FUNCTION belfry.take_tokens(
+    p_group bigint, p_tenant bigint, p_messages bigint, p_per interval, p_burst bigint, p_want bigint, p_spend boolean,
+    OUT granted bigint, OUT next_at timestamptz
+) LANGUAGE plpgsql AS $$
+DECLARE
+    v_parts bigint := belfry.bucket_parts(p_tenant, p_burst);
+    v_microseconds float8 := extract(epoch FROM p_per) * 1e6 * v_parts / p_messages; -- for one token of a part
+    v_begin bigint := pg_backend_pid() % v_parts;
+    v_now timestamptz := clock_timestamp();
+    v_part bigint;
+    v_burst bigint; -- of the part
+    v_full_at timestamptz;
+    v_place tid;
+    v_left bigint;
+    v_n bigint;
+    v_busy bigint; -- a part that another session has locked
+    v_waited boolean := false;
+    v_i bigint := 0;
+BEGIN
+    granted := 0;
+    WHILE v_i < v_parts AND granted < p_want LOOP
+        v_part := (v_begin + v_i) % v_parts;
+        v_i := v_i + 1;
+        v_burst := p_burst / v_parts + (v_part < p_burst % v_parts)::integer;
+        IF v_waited THEN
+            v_part := v_busy;
+            v_i := v_parts;
+            v_burst := p_burst / v_parts + (v_part < p_burst % v_parts)::integer;
+            PERFORM belfry.wait_for_bucket(p_group, p_tenant, v_part);
+            v_now := clock_timestamp();
+        END IF;
+        SELECT b.ctid, b.full_at INTO v_place, v_full_at
+          FROM belfry.limit_bucket b
+         WHERE b.group_id = p_group AND b.tenant_id = p_tenant AND b.part = v_part
+           FOR NO KEY UPDATE SKIP LOCKED;
+        IF NOT FOUND THEN
+            IF EXISTS (SELECT FROM belfry.limit_bucket b WHERE b.group_id = p_group AND b.tenant_id = p_tenant AND b.part = v_part)
+               OR NOT pg_try_advisory_xact_lock(belfry.limit_key(2, p_group, p_tenant, v_part))
+            THEN
+                v_busy := v_part;
+            ELSIF NOT EXISTS (SELECT FROM belfry.limit_bucket b WHERE b.group_id = p_group AND b.tenant_id = p_tenant AND b.part = v_part) THEN
+                INSERT INTO belfry.limit_bucket (group_id, tenant_id, part, full_at)
+                VALUES (p_group, p_tenant, v_part, v_now)
+                RETURNING ctid, full_at INTO v_place, v_full_at;
+            ELSE
+                v_busy := v_part;
+            END IF;
+        END IF;
+        IF v_place IS NOT NULL THEN
+            v_left := v_burst - ceil(greatest(extract(epoch FROM v_full_at - v_now) * 1e6, 0) / v_microseconds - 1e-9)::bigint;
+            v_n := greatest(least(v_left, p_want - granted), 0);
+            IF v_n > 0 AND p_spend THEN
+                v_full_at := greatest(v_full_at, v_now) + make_interval(secs => ceil(v_n * v_microseconds) / 1e6);
+                UPDATE belfry.limit_bucket b SET full_at = v_full_at WHERE b.ctid = v_place;
+            END IF;
+            granted := granted + v_n;
+            IF v_left - v_n > 0 THEN
+                next_at := v_now;
+            ELSE
+                next_at := least(next_at, greatest(v_full_at, v_now) - make_interval(secs => floor((v_burst - 1) * v_microseconds) / 1e6));
+            END IF;
+        END IF;
+        IF granted = 0 AND v_i = v_parts AND v_busy IS NOT NULL AND NOT v_waited THEN
+            v_waited := true;
+            v_i := v_parts - 1;
+        END IF;
+    END LOOP;
+    IF v_i < v_parts OR next_at <= v_now THEN
+        next_at := NULL; -- a part may have tokens
+    ELSIF v_busy IS NOT NULL THEN
+        next_at := least(next_at, v_now + interval '50 milliseconds');
+    END IF;
+END $$;
+
+-- From sql/functions/limit/usable_slots.sql.
+
+-- Returns how many rows of belfry.limit_slot a group may use while leases in rows above its limit are live, and
+-- when one of these leases ends. It deletes rows above the limit whose lease is over, unless a claim has locked them.
+-- belfry.take_slot has the proof.
+CREATE FUNCTION belfry.usable_slots(
+    p_group bigint, p_tenant bigint, p_limit bigint, p_now timestamptz, OUT usable bigint, OUT next timestamptz
+) LANGUAGE plpgsql AS $$
+DECLARE
+    v_above bigint := 0; -- live leases in rows above usable
+    k record;
+BEGIN
+    usable := NULL;
+    FOR k IN
+        SELECT s.ctid, s.slot, s.lease_id, c.lease_until
+          FROM belfry.limit_slot s
+          LEFT JOIN LATERAL (
+                SELECT CASE WHEN c.lease_id = s.lease_id THEN c.lease_until END AS lease_until FROM belfry.cursor c
+                 WHERE c.partition_id = s.partition_id AND c.group_id >= p_group AND c.group_id <= p_group
+                 ORDER BY c.group_id DESC LIMIT 1) AS c ON true
+         WHERE s.group_id = p_group AND s.tenant_id = p_tenant
+         ORDER BY s.slot DESC
+    LOOP
+        EXIT WHEN k.slot <= p_limit AND k.slot + v_above <= p_limit;
+        IF k.lease_until IS NULL AND k.slot > p_limit THEN
+            DELETE FROM belfry.limit_slot s
+             WHERE s.ctid = (SELECT o.ctid FROM belfry.limit_slot o WHERE o.ctid = k.ctid AND o.lease_id = k.lease_id FOR UPDATE SKIP LOCKED);
+            CONTINUE WHEN FOUND;
+        END IF;
+        -- A lease that has ended by the clock counts too, because it may be extended at this instant.
+        IF k.lease_until IS NOT NULL OR k.slot > p_limit THEN
+            v_above := v_above + 1;
+            next := least(next, greatest(k.lease_until, p_now + interval '10 milliseconds'));
+        END IF;
+    END LOOP;
+    usable := greatest(p_limit - v_above, 0);
+END $$;
+
+-- From sql/functions/limit/wait_for_bucket.sql.
+
+-- Waits up to 50 ms until no other session has locked the part of a bucket.
+CREATE FUNCTION belfry.wait_for_bucket(p_group bigint, p_tenant bigint, p_part bigint) RETURNS void LANGUAGE plpgsql SET lock_timeout = '50ms' AS $$
+BEGIN
+    PERFORM FROM belfry.limit_bucket b
+      WHERE b.group_id = p_group AND b.tenant_id = p_tenant AND b.part = p_part
+        FOR NO KEY UPDATE;
+EXCEPTION WHEN lock_not_available THEN
+    NULL;
+END $$;
 
 -- From sql/functions/pause/change_pause.sql.
 
@@ -5044,4 +5519,4 @@ BEGIN
         END LOOP;
     END LOOP;
 END $$;
-COMMENT ON FUNCTION belfry.baseline() IS 'f3b5a62eec017e8382582007435ba442864335af995a1a2438af0afe4e8b4058';
+COMMENT ON FUNCTION belfry.baseline() IS '6b33f7aa351f282701794a83caa22da7d7029a2600c1d0ec3544bf18a15e5c1c';

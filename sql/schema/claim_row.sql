@@ -11,6 +11,8 @@ CREATE TYPE belfry.claim_row AS (
     -- 4: It delivered nothing, because it found no visible message. The cursor is still due, and the
     --    caller must settle the cursor (store/settle).
     -- 5: It delivered nothing, because the queue or the group is paused.
+    -- 6: The limits of the group allow no more. They allow a message at ready_at at the latest. The claim may
+    --    have delivered messages, also of this partition.
     outcome        smallint,
     ready_at       timestamptz, -- of the cursor, after the claim; with a lease, the end of the lease
     -- A wake must follow the commit: ready_at is NULL, or redriven messages wait for a retry delay.

@@ -13,6 +13,7 @@ CREATE TABLE belfry.consumer_group (
     -- No pop of the group returns a message; see belfry.change_pause.
     paused      boolean NOT NULL DEFAULT false,
     pause_reason text, -- The reason that the operator gave for the pause.
+    limits_id   bigint, -- The row of belfry.group_limit that holds for the group. NULL: no limits.
     created_at  timestamptz NOT NULL DEFAULT clock_timestamp(),
     -- The group was deleted. A new group of this name uses mode and start_at of this row.
     kept        boolean NOT NULL DEFAULT false,

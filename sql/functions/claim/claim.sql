@@ -20,6 +20,8 @@
 -- If the cursor has a lease that ended without an ack, the claim stores the failed delivery; see
 -- record_lost_lease.
 --
+-- A limited group delivers only what belfry.admit allows. A refused claim leaves the cursor due.
+--
 -- Locks the cursor of each partition it delivers from, with SKIP LOCKED. A commit with a lease does not
 -- wait for the disk: a lost lease only makes the messages due earlier. Each statement has a new
 -- snapshot, so a statement after the lock of a cursor sees the newest version of the partition. The
@@ -48,6 +50,9 @@ DECLARE
     v_redrives_ready timestamptz;
     v_any_locked boolean := false;
     v_attempt integer;
+    v_admitted record;
+    v_refused boolean := false;
+    v_limited_until timestamptz; -- The limits of the group end the claim, and refuse the next one before this instant.
     due CURSOR FOR
         SELECT a.ctid, a.partition_id, a.committed, a.skip, a.redrives, a.retry_at, a.failures, a.attempts, a.start_at, a.lease_id
           FROM (SELECT c.ctid, c.partition_id, c.committed, c.skip, c.redrives, c.retry_at, c.failures, c.attempts, c.start_at, c.lease_id
@@ -85,7 +90,7 @@ BEGIN
         FETCH due INTO k;
         EXIT WHEN NOT FOUND;
         SELECT p.last_seq, p.last_push_at, p.visible_until, q.delayed_processing, q.window_buffer,
-               q.paused OR g.paused AS all_paused, p.paused, make_interval(secs => coalesce(nullif(q.lease_time, 0), 60)) AS lease_time,
+               q.paused OR g.paused AS all_paused, g.limits_id, p.paused, make_interval(secs => coalesce(nullif(q.lease_time, 0), 60)) AS lease_time,
                q.delayed_processing = 0 AND coalesce(p.visible_until <= v_now, true) AS all_visible,
                q.expire_after_seconds, q.dead_letter_expired, q.max_deliveries,
                CASE WHEN NOT p.paused THEN
@@ -124,9 +129,17 @@ BEGIN
             -- Redriven messages are delivered first, without messages of the log.
             v_taken := 0;
             v_bytes := 0;
+            v_limit := v_room;
+            IF f.limits_id IS NOT NULL THEN
+                v_admitted := belfry.admit(f.limits_id, p_group, k.partition_id, p_lease, least(v_room, k.redrives), false, v_now);
+                v_limit := v_admitted.room;
+                v_limited_until := v_admitted.next_at;
+                v_refused := v_limit = 0;
+                EXIT WHEN v_refused;
+            END IF;
             FOR r IN
                 SELECT d.*
-                  FROM belfry.redeliver(p_group, k.partition_id, v_room, p_lease, f.lease_time, v_now, v_bytes_left, v_room < p_batch) AS d
+                  FROM belfry.redeliver(p_group, k.partition_id, v_limit, p_lease, f.lease_time, v_now, v_bytes_left, v_room < p_batch) AS d
             LOOP
                 RETURN NEXT r;
                 v_taken := v_taken + 1;
@@ -135,6 +148,10 @@ BEGIN
             IF v_taken > 0 THEN
                 v_room := v_room - (v_taken - 1); -- the first row describes the partition, not a message
                 v_bytes_left := v_bytes_left - v_bytes;
+                IF f.limits_id IS NOT NULL AND v_taken > 1 THEN
+                    v_limited_until := belfry.spend(f.limits_id, p_group, v_taken - 1);
+                    EXIT WHEN v_limited_until IS NOT NULL;
+                END IF;
                 CONTINUE;
             END IF;
             v_moved := true;
@@ -238,6 +255,19 @@ BEGIN
                 EXIT;
             END IF;
         END IF;
+        IF f.limits_id IS NOT NULL THEN
+            v_admitted := belfry.admit(f.limits_id, p_group, k.partition_id, p_lease, v_taken, true, v_now);
+            v_limited_until := v_admitted.next_at;
+            v_refused := v_admitted.room = 0;
+            EXIT WHEN v_refused;
+            IF v_admitted.room < v_taken THEN
+                v_taken := v_admitted.room;
+                SELECT m.seq INTO v_upto
+                  FROM belfry.message m
+                 WHERE m.partition_id = k.partition_id AND m.seq >= v_first AND m.seq < v_end
+                 ORDER BY m.seq OFFSET v_taken - 1 LIMIT 1;
+            END IF;
+        END IF;
         v_bytes_left := v_bytes_left - v_bytes;
         v_room := v_room - v_taken;
 
@@ -275,8 +305,20 @@ BEGIN
           FROM belfry.message m
          WHERE m.partition_id = k.partition_id AND m.seq >= v_first AND m.seq <= v_upto
          ORDER BY m.seq;
+        EXIT WHEN v_limited_until IS NOT NULL;
     END LOOP;
     CLOSE due;
+    IF v_limited_until IS NOT NULL THEN
+        IF v_refused AND k.lease_id IS NOT NULL THEN -- its failed delivery is stored above
+            UPDATE belfry.cursor c SET lease_id = NULL, lease_until = NULL, lease_end = NULL WHERE c.ctid = k.ctid;
+        END IF;
+        r := NULL;
+        r.item := 1;
+        r.partition_id := k.partition_id;
+        r.outcome := 6;
+        r.ready_at := v_limited_until;
+        RETURN NEXT r;
+    END IF;
     IF p_partition IS NULL AND (p_look OR NOT v_any_locked) THEN
         SELECT c.ready_at INTO v_due
           FROM belfry.cursor c
@@ -287,7 +329,7 @@ BEGIN
     r.item := 3;
     r.database_now := v_now;
     r.group_exists := v_any_locked;
-    r.was_due := v_any_locked;
+    r.was_due := v_any_locked AND v_limited_until IS NULL;
     IF NOT v_any_locked THEN
         SELECT q.deleted_at IS NULL, v_now + make_interval(secs => coalesce(nullif(q.lease_time, 0), 60))
           INTO r.group_exists, v_lease

@@ -32,6 +32,7 @@ DECLARE
     v_partitions_left integer := pop.partitions;
     v_received bigint;
     v_skipped boolean;
+    v_limited boolean := false; -- the limits of the group allow no more
     v_now timestamptz := clock_timestamp();
     k record;
     r record;
@@ -99,7 +100,7 @@ BEGIN
             v_took := clock_timestamp() - v_now;
             v_lowest := k.ready_at;
         END IF;
-        EXIT WHEN v_room <= 0 OR v_partitions_left <= 0;
+        EXIT WHEN v_room <= 0 OR v_partitions_left <= 0 OR v_limited;
         CONTINUE WHEN k.filled IS NOT TRUE;
         v_received := 0;
         v_skipped := false;
@@ -116,7 +117,8 @@ BEGIN
                 SELECT c.* FROM belfry.claim(v_group, k.partition_id, 1, v_room, v_lease) AS c
             LOOP
                 IF r.item = 1 THEN
-                    v_skipped := r.expired IS NOT NULL OR r.given_up IS NOT NULL;
+                    v_skipped := v_skipped OR r.expired IS NOT NULL OR r.given_up IS NOT NULL;
+                    v_limited := v_limited OR r.outcome = 6;
                 ELSIF r.item = 2 THEN
                     IF r.encrypted THEN
                         PERFORM belfry.raise_sealed(pop.queue);
@@ -155,7 +157,7 @@ BEGIN
         END IF;
     END LOOP;
     -- A pop that found nothing continues the join of its group.
-    EXIT WHEN NOT v_joining OR v_room < pop.batch;
+    EXIT WHEN NOT v_joining OR v_room < pop.batch OR v_limited;
     v_joining := NOT belfry.join_page_in_transaction(v_group);
     v_now := clock_timestamp();
     END LOOP;

@@ -25,8 +25,9 @@ BEGIN
         IF NOT FOUND THEN
             RETURN;
         END IF;
-        INSERT INTO belfry.consumer_group (queue_id, name, mode, start_at, whole_queue, joined_upto)
-        VALUES (v_queue, p_group, p_mode, v_start, p_partition IS NULL, CASE WHEN p_partition IS NULL THEN '' END)
+        INSERT INTO belfry.consumer_group (queue_id, name, mode, start_at, whole_queue, joined_upto, limits_id)
+        VALUES (v_queue, p_group, p_mode, v_start, p_partition IS NULL, CASE WHEN p_partition IS NULL THEN '' END,
+                belfry.limits_of(v_queue, p_group))
         ON CONFLICT (queue_id, name) DO NOTHING;
         SELECT g.* INTO v_group FROM belfry.consumer_group g WHERE g.queue_id = v_queue AND g.name = p_group;
         IF p_partition IS NULL AND NOT v_group.whole_queue THEN

@@ -16,7 +16,7 @@ WITH held AS MATERIALIZED (
            ready_at = greatest(c.lease_until, statement_timestamp() + make_interval(secs => $2::bigint))
       FROM held h
      WHERE c.partition_id = h.partition_id AND c.group_id = h.group_id
-       AND c.lease_id = $1::uuid
+       AND c.lease_id = $1::uuid AND c.lease_until > clock_timestamp() -- under the lock; see belfry.take_slot
     RETURNING c.lease_until
 )
 SELECT min(e.lease_until) AS expires_at,
