@@ -47,8 +47,8 @@ type Handoff struct {
 	Take func(d Delivery) (taken bool)
 }
 
-// Ready says that a partition is poppable for a group, now or later. Partition 0
-// means any partition.
+// Ready says that a partition is poppable for a group, now or later. Partition 0 says that a limit of the group has room, because
+// a lease has ended or the limits have changed. A probe that the limits refused may then find messages.
 type Ready struct {
 	Group, Partition int64
 	// In is the time until the partition is poppable. 0 or less: it is poppable now.
@@ -78,6 +78,9 @@ type Candidate struct {
 type ProbeResult struct {
 	// Gone: the group no longer exists.
 	Gone bool
+	// Limited: the limits of the group allow no claim before LimitedIn has passed, except if a lease ends before.
+	Limited   bool
+	LimitedIn time.Duration
 	// Candidates are at most Want partitions, those that have been due the longest. Additionally, Candidates has the partition
 	// that becomes due next.
 	Candidates []Candidate

@@ -1088,7 +1088,9 @@ CREATE TYPE belfry.ack_row AS (
     ready_at     timestamptz,
     ready_in     float8,
     -- A wake must follow the commit: ready_at is NULL, or the cursor has or had redriven messages.
-    needs_wake   boolean
+    needs_wake   boolean,
+    -- The acks ended a lease of a group whose limits count leases, so a claim that they refused may succeed.
+    gives_room   boolean
 );
 
 -- From sql/schema/ack_change.sql.
@@ -1110,7 +1112,8 @@ CREATE TYPE belfry.ack_change AS (
     retry_at         timestamptz,
     settled          integer, -- the number of redriven messages that the acks settled
     settled_of_lease integer, -- the number of settled messages that the lease had delivered
-    judged_at        timestamptz
+    judged_at        timestamptz,
+    limits_id        bigint -- the limits of the group
 );
 
 -- From sql/functions/claim/due_at.sql.
@@ -1261,7 +1264,8 @@ BEGIN
     IF v_acked IS NULL THEN
         RETURN 0;
     END IF;
-    SELECT bool_or(a.verdict = 1) AS lost, bool_or(a.item = 2) AS found, bool_or(a.ended_by IS NOT NULL) AS released INTO r
+    SELECT bool_or(a.verdict = 1) AS lost, bool_or(a.item = 2) AS found, bool_or(a.ended_by IS NOT NULL) AS released,
+           bool_or(a.gives_room) AS gives_room INTO r
       FROM (SELECT p.id, p.uid FROM belfry.partition p
              WHERE p.id >= k.partition_id AND p.id <= k.partition_id
              ORDER BY p.id DESC LIMIT 1) AS p
@@ -1276,6 +1280,9 @@ BEGIN
         PERFORM belfry.raise_lease_lost(lease);
     ELSIF r.released THEN
         PERFORM belfry.announce_ready(k.group_id, k.partition_id);
+        IF r.gives_room THEN
+            PERFORM belfry.announce_room(k.group_id);
+        END IF;
     END IF;
     RETURN coalesce(cardinality(v_held), 0);
 END $$;
@@ -1373,8 +1380,8 @@ DECLARE
 BEGIN
     v_patience := CASE WHEN p_patience IS NOT NULL THEN set_config('lock_timeout', p_patience, true) END;
     FOR k IN
-        SELECT w.ord, w.retry_limit, w.retry_delay, w.retry_backoff, w.retry_delay_max, c.*
-          FROM (SELECT w.ord, w.partition_id, g.id AS group_id, q.retry_limit, q.retry_delay, q.retry_backoff, q.retry_delay_max
+        SELECT w.ord, w.retry_limit, w.retry_delay, w.retry_backoff, w.retry_delay_max, w.limits_id, c.*
+          FROM (SELECT w.ord, w.partition_id, g.id AS group_id, g.limits_id, q.retry_limit, q.retry_delay, q.retry_backoff, q.retry_delay_max
                   FROM unnest(p_partitions, p_partition_uids, p_groups) WITH ORDINALITY AS w(partition_id, uid, group_name, ord)
                  CROSS JOIN LATERAL (
                         SELECT p.uid, p.queue_id FROM belfry.partition p
@@ -1383,7 +1390,7 @@ BEGIN
                  CROSS JOIN LATERAL (
                         SELECT q.retry_limit, q.retry_delay, q.retry_backoff, q.retry_delay_max
                           FROM belfry.queue q WHERE q.id = p.queue_id AND (q.deleted_at IS NULL OR p_sql_consumer) OFFSET 0) AS q
-                 CROSS JOIN LATERAL (SELECT g.id FROM belfry.consumer_group g WHERE g.queue_id = p.queue_id AND g.name = w.group_name OFFSET 0) AS g
+                 CROSS JOIN LATERAL (SELECT g.id, g.limits_id FROM belfry.consumer_group g WHERE g.queue_id = p.queue_id AND g.name = w.group_name OFFSET 0) AS g
                  WHERE p.uid = w.uid
                  ORDER BY w.partition_id, g.id) AS w
          CROSS JOIN LATERAL (
@@ -1490,7 +1497,7 @@ BEGIN
                     convert_from(p_errors[i], 'UTF8'), p_consumers[i], p_instance)::belfry.attempt);
             END IF;
             IF v_verdict IS NOT NULL THEN
-                RETURN NEXT ROW(1, i, v_verdict, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL)::belfry.ack_row;
+                RETURN NEXT ROW(1, i, v_verdict, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL)::belfry.ack_row;
             END IF;
 
             -- After the last ack of the call: move the cursor past dead letters, count a failure, and
@@ -1538,9 +1545,9 @@ BEGIN
         IF v_changed OR v_redeliver OR v_settled_count > 0 THEN
             v_changes := array_append(v_changes, ROW(k.ctid, k.ord, k.partition_id, k.group_id, CASE WHEN k.lease_until > v_now THEN k.lease_id END,
                 v_ended_by, v_released, v_committed, v_skip, v_failures, v_attempts, v_retry_at, v_settled_count, v_settled_of_lease,
-                v_now)::belfry.ack_change);
+                v_now, k.limits_id)::belfry.ack_change);
         ELSE
-            RETURN NEXT ROW(2, NULL, NULL, k.ord, k.partition_id, k.group_id, v_lease, v_ended_by, NULL, NULL, NULL)::belfry.ack_row;
+            RETURN NEXT ROW(2, NULL, NULL, k.ord, k.partition_id, k.group_id, v_lease, v_ended_by, NULL, NULL, NULL, NULL)::belfry.ack_row;
         END IF;
     END LOOP;
 
@@ -1581,7 +1588,8 @@ BEGIN
               CASE WHEN d.released THEN c.ready_at END,
               CASE WHEN d.released THEN extract(epoch FROM c.ready_at - statement_timestamp())::float8 END,
               d.released AND CASE WHEN c.redrives > 0 OR d.settled > 0 THEN true
-                                  WHEN c.ready_at IS NULL THEN NOT p_alone OR NOT belfry.hold_drained(d.partition_id, d.committed) ELSE false END;
+                                  WHEN c.ready_at IS NULL THEN NOT p_alone OR NOT belfry.hold_drained(d.partition_id, d.committed) ELSE false END,
+              d.released AND d.limits_id IS NOT NULL AND belfry.counts_leases(d.limits_id);
 END $$;
 
 -- From sql/functions/ack/park.sql.
@@ -3883,12 +3891,31 @@ BEGIN
     END IF;
 END $$;
 
+-- From sql/functions/limit/announce_room.sql.
+
+-- Announces at the commit that the limits of a group have room, because a lease ends; see belfry.announce_ready.
+CREATE FUNCTION belfry.announce_room(p_group bigint) RETURNS void LANGUAGE plpgsql AS $$
+BEGIN
+    IF lower(coalesce(current_setting('belfry.notify', true), '')) IN ('off', 'false', 'no', '0')
+       OR pg_notification_queue_usage() >= 0.97 THEN -- a full queue would fail the transaction
+        RETURN;
+    END IF;
+    PERFORM pg_notify('belfry', format('1;i=00000000-0000-0000-0000-000000000000;r=%s/0@0', p_group));
+END $$;
+
 -- From sql/functions/limit/bucket_parts.sql.
 
 -- Returns the number of parts of a bucket. A tenant has one. A group has at most eight, with a burst of at least
 -- 16 tokens each: with fewer tokens a claim would need several parts.
 CREATE FUNCTION belfry.bucket_parts(p_tenant bigint, p_burst bigint) RETURNS bigint LANGUAGE sql IMMUTABLE AS $$
     SELECT CASE WHEN p_tenant = 0 THEN greatest(least(p_burst / 16, 8), 1) ELSE 1 END
+$$;
+
+-- From sql/functions/limit/counts_leases.sql.
+
+-- Reports whether the limits count leases, so that the end of a lease gives room.
+CREATE FUNCTION belfry.counts_leases(p_limits bigint) RETURNS boolean LANGUAGE sql STABLE AS $$
+    SELECT coalesce((SELECT l.concurrency IS NOT NULL OR l.tenant_concurrency IS NOT NULL FROM belfry.group_limit l WHERE l.id = p_limits), false)
 $$;
 
 -- From sql/functions/limit/lease_is_over.sql.
@@ -5519,4 +5546,4 @@ BEGIN
         END LOOP;
     END LOOP;
 END $$;
-COMMENT ON FUNCTION belfry.baseline() IS '6b33f7aa351f282701794a83caa22da7d7029a2600c1d0ec3544bf18a15e5c1c';
+COMMENT ON FUNCTION belfry.baseline() IS '509e51350c0bdcea404f800ab726406eec072f5079cd6a3bea6e1d40cc32aaa3';

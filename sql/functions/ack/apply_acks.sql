@@ -88,8 +88,8 @@ DECLARE
 BEGIN
     v_patience := CASE WHEN p_patience IS NOT NULL THEN set_config('lock_timeout', p_patience, true) END;
     FOR k IN
-        SELECT w.ord, w.retry_limit, w.retry_delay, w.retry_backoff, w.retry_delay_max, c.*
-          FROM (SELECT w.ord, w.partition_id, g.id AS group_id, q.retry_limit, q.retry_delay, q.retry_backoff, q.retry_delay_max
+        SELECT w.ord, w.retry_limit, w.retry_delay, w.retry_backoff, w.retry_delay_max, w.limits_id, c.*
+          FROM (SELECT w.ord, w.partition_id, g.id AS group_id, g.limits_id, q.retry_limit, q.retry_delay, q.retry_backoff, q.retry_delay_max
                   FROM unnest(p_partitions, p_partition_uids, p_groups) WITH ORDINALITY AS w(partition_id, uid, group_name, ord)
                  CROSS JOIN LATERAL (
                         SELECT p.uid, p.queue_id FROM belfry.partition p
@@ -98,7 +98,7 @@ BEGIN
                  CROSS JOIN LATERAL (
                         SELECT q.retry_limit, q.retry_delay, q.retry_backoff, q.retry_delay_max
                           FROM belfry.queue q WHERE q.id = p.queue_id AND (q.deleted_at IS NULL OR p_sql_consumer) OFFSET 0) AS q
-                 CROSS JOIN LATERAL (SELECT g.id FROM belfry.consumer_group g WHERE g.queue_id = p.queue_id AND g.name = w.group_name OFFSET 0) AS g
+                 CROSS JOIN LATERAL (SELECT g.id, g.limits_id FROM belfry.consumer_group g WHERE g.queue_id = p.queue_id AND g.name = w.group_name OFFSET 0) AS g
                  WHERE p.uid = w.uid
                  ORDER BY w.partition_id, g.id) AS w
          CROSS JOIN LATERAL (
@@ -205,7 +205,7 @@ BEGIN
                     convert_from(p_errors[i], 'UTF8'), p_consumers[i], p_instance)::belfry.attempt);
             END IF;
             IF v_verdict IS NOT NULL THEN
-                RETURN NEXT ROW(1, i, v_verdict, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL)::belfry.ack_row;
+                RETURN NEXT ROW(1, i, v_verdict, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL)::belfry.ack_row;
             END IF;
 
             -- After the last ack of the call: move the cursor past dead letters, count a failure, and
@@ -253,9 +253,9 @@ BEGIN
         IF v_changed OR v_redeliver OR v_settled_count > 0 THEN
             v_changes := array_append(v_changes, ROW(k.ctid, k.ord, k.partition_id, k.group_id, CASE WHEN k.lease_until > v_now THEN k.lease_id END,
                 v_ended_by, v_released, v_committed, v_skip, v_failures, v_attempts, v_retry_at, v_settled_count, v_settled_of_lease,
-                v_now)::belfry.ack_change);
+                v_now, k.limits_id)::belfry.ack_change);
         ELSE
-            RETURN NEXT ROW(2, NULL, NULL, k.ord, k.partition_id, k.group_id, v_lease, v_ended_by, NULL, NULL, NULL)::belfry.ack_row;
+            RETURN NEXT ROW(2, NULL, NULL, k.ord, k.partition_id, k.group_id, v_lease, v_ended_by, NULL, NULL, NULL, NULL)::belfry.ack_row;
         END IF;
     END LOOP;
 
@@ -296,5 +296,6 @@ BEGIN
               CASE WHEN d.released THEN c.ready_at END,
               CASE WHEN d.released THEN extract(epoch FROM c.ready_at - statement_timestamp())::float8 END,
               d.released AND CASE WHEN c.redrives > 0 OR d.settled > 0 THEN true
-                                  WHEN c.ready_at IS NULL THEN NOT p_alone OR NOT belfry.hold_drained(d.partition_id, d.committed) ELSE false END;
+                                  WHEN c.ready_at IS NULL THEN NOT p_alone OR NOT belfry.hold_drained(d.partition_id, d.committed) ELSE false END,
+              d.released AND d.limits_id IS NOT NULL AND belfry.counts_leases(d.limits_id);
 END $$;

@@ -54,6 +54,7 @@ type row struct {
 	readyAt          pgtype.Timestamptz
 	readyIn          pgtype.Float8
 	needsWake        pgtype.Bool
+	givesRoom        pgtype.Bool
 }
 
 // lockedCursor is a locked cursor with its lease before and after the acks.
@@ -75,7 +76,7 @@ func (f *Flush) Read(results pgx.BatchResults) error {
 	var r row
 	columns := []any{
 		&r.item, &r.entry, &r.verdict, &r.cursor, &r.partition, &r.group, &r.leaseBefore, &r.endedBy, &r.readyAt, &r.readyIn,
-		&r.needsWake,
+		&r.needsWake, &r.givesRoom,
 	}
 	err := pipeline.ForEach(results, "applying acks", columns, func() error {
 		switch r.item {
@@ -109,6 +110,9 @@ func (f *Flush) addCursor(r *row) {
 	}
 	if r.needsWake.Bool {
 		f.needWake = append(f.needWake, r.partition.Int64)
+	}
+	if r.givesRoom.Bool {
+		f.ready = append(f.ready, queue.Ready{Group: r.group.Int64})
 	}
 	if r.readyIn.Valid {
 		f.ready = append(f.ready, queue.Ready{
