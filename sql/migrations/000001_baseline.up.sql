@@ -3900,7 +3900,7 @@ BEGIN
        OR pg_notification_queue_usage() >= 0.97 THEN -- a full queue would fail the transaction
         RETURN;
     END IF;
-    PERFORM pg_notify('belfry', format('1;i=00000000-0000-0000-0000-000000000000;r=%s/0@0', p_group));
+    PERFORM pg_notify('belfry', format('1;i=00000000-0000-0000-0000-000000000000;r=%s/-1@0', p_group));
 END $$;
 
 -- From sql/functions/limit/bucket_parts.sql.
@@ -5546,4 +5546,4 @@ BEGIN
         END LOOP;
     END LOOP;
 END $$;
-COMMENT ON FUNCTION belfry.baseline() IS '509e51350c0bdcea404f800ab726406eec072f5079cd6a3bea6e1d40cc32aaa3';
+COMMENT ON FUNCTION belfry.baseline() IS '60c7e1b7148d13c066cab3d8b8fb039acd48d76e78f4dc69632e22c3e2031d26';

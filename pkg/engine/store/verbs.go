@@ -220,7 +220,7 @@ func (s *Store) QueuesOf(ctx context.Context, ids []queue.ID, allowed func(at in
 // floors of the group.
 func (s *Store) OnReady(ready []queue.Ready, origin events.Origin) {
 	for _, r := range ready {
-		if r.Partition != 0 {
+		if r.Partition != queue.Room {
 			s.floors.Ready(r)
 		}
 	}
