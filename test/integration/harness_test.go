@@ -173,7 +173,13 @@ func until(t *testing.T, what string, happened func() bool) {
 
 // receive waits for a value, or for the end of the channel. After patience it fails the test, because a test that waits for ever
 // ends all tests of the package.
-func receive[T any](t *testing.T, from <-chan T, what string) (got T) {
+func receive[T any](t *testing.T, from <-chan T, what string) T {
+	t.Helper()
+	return receiveWithin(t, from, patience, what)
+}
+
+// receiveWithin is like receive, with a limit.
+func receiveWithin[T any](t *testing.T, from <-chan T, limit time.Duration, what string) (got T) {
 	t.Helper()
 	watch := stopwatch.Start(t)
 	ticker := time.NewTicker(lookInterval)
@@ -183,7 +189,7 @@ func receive[T any](t *testing.T, from <-chan T, what string) (got T) {
 		case got = <-from:
 			return got
 		case <-ticker.C:
-			watch.Within(t, patience, what)
+			watch.Within(t, limit, what)
 		}
 	}
 }
