@@ -2406,7 +2406,7 @@ BEGIN
             v_limited_until := v_admitted.next_at;
             v_refused := v_admitted.room = 0;
             IF v_refused THEN -- the cursor stays due
-                IF v_moved THEN
+                IF r.expired IS NOT NULL OR r.given_up IS NOT NULL THEN
                     r.outcome := 3;
                     RETURN NEXT r;
                 END IF;
@@ -5615,4 +5615,4 @@ BEGIN
         END LOOP;
     END LOOP;
 END $$;
-COMMENT ON FUNCTION belfry.baseline() IS '4502d7ba0e75ccbc18f93b150147f0f3c7723f4976af94feddcd02e558124ec3';
+COMMENT ON FUNCTION belfry.baseline() IS '13e0caa992d71754fe39bbc040d5210fd2246f772de38d60a91822ac094a5c43';

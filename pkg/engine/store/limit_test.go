@@ -196,3 +196,33 @@ func TestARaisedRateHoldsAtOnce(t *testing.T) {
 	})
 	require.Len(t, b.pop(request("g", 1)).Messages, 1)
 }
+
+// A lease ends by the clock while an extension is not committed yet. Nobody knows whether the lease is live, so it keeps
+// its place.
+func TestALeaseKeepsItsPlaceDuringAnExtension(t *testing.T) {
+	b := newBench(t, "g")
+	b.pushEach(2)
+	b.limit("concurrency = 1")
+	d := b.pop(request("g", 1))
+	b.exec(`UPDATE belfry.cursor SET lease_until = clock_timestamp() + interval '1 s' WHERE lease_id IS NOT NULL`)
+	tx := b.begin(b.connect())
+	enginetest.Exec(t, tx, `SELECT belfry.extend($1, 60)`, [16]byte(d.LeaseID))
+	enginetest.Await(t, "the end of the lease", func() bool { return b.liveLeases() == 0 })
+	require.True(t, b.pop(request("g", 1)).Limited)
+	require.NoError(t, tx.Commit(t.Context()))
+	require.Equal(t, 1, b.liveLeases())
+}
+
+// A refused claim counts the messages that it skipped.
+func TestARefusedClaimCountsExpiredMessages(t *testing.T) {
+	b := newBench(t, "g")
+	b.pushEach(2)
+	b.option("expire_after_seconds = 60")
+	b.limit("concurrency = 1")
+	require.Len(t, b.pop(request("g", 1)).Messages, 1)
+	b.ageMessages(1, time.Hour)
+	b.push("p0", "fresh")
+	b.push("p1", "fresh")
+	require.True(t, b.pop(request("g", 1)).Limited)
+	require.EqualValues(t, 1, enginetest.Metric(t, b.reg, "belfry_messages_expired_total"))
+}
