@@ -220,13 +220,27 @@ CREATE TABLE belfry.limit_bucket (
     tenant_id bigint NOT NULL DEFAULT 0, -- 0: the row counts for the whole group.
     part      bigint NOT NULL,
     -- The instant at which the part is full again, if nothing takes tokens meanwhile.
-    full_at   timestamptz NOT NULL
+    full_at   timestamptz NOT NULL,
+    taken_at  timestamptz NOT NULL -- The instant of the last take.
 ) WITH (fillfactor = 50, autovacuum_vacuum_scale_factor = 0.02, autovacuum_vacuum_threshold = 500,
         vacuum_truncate = false);
 -- Not unique: each update would examine every version of the key. An advisory lock guards the insert.
 CREATE INDEX limit_bucket_place ON belfry.limit_bucket (group_id, tenant_id, part);
 -- A publication FOR ALL TABLES needs a replica identity for updates.
 ALTER TABLE belfry.limit_bucket REPLICA IDENTITY FULL;
+
+-- From sql/schema/limit_number.sql.
+
+-- The numbers of the rows of belfry.limit_slot (kind 1) and belfry.limit_bucket (kind 2). Those tables have no unique index,
+-- and rows here never change, so that a unique index is cheap. An insert with a snapshot from before the first insert of the number
+-- fails with 40001. belfry.new_limit_row inserts.
+CREATE TABLE belfry.limit_number (
+    group_id  bigint NOT NULL,
+    tenant_id bigint NOT NULL,
+    kind      smallint NOT NULL,
+    number    bigint NOT NULL,
+    PRIMARY KEY (group_id, tenant_id, kind, number)
+);
 
 -- From sql/schema/cursor.sql.
 
@@ -2391,7 +2405,13 @@ BEGIN
             v_admitted := belfry.admit(f.limits_id, p_group, k.partition_id, p_lease, v_taken, true, v_now);
             v_limited_until := v_admitted.next_at;
             v_refused := v_admitted.room = 0;
-            EXIT WHEN v_refused;
+            IF v_refused THEN -- the cursor stays due
+                IF r.expired IS NOT NULL OR r.given_up IS NOT NULL THEN
+                    r.outcome := 3;
+                    RETURN NEXT r;
+                END IF;
+                EXIT;
+            END IF;
             IF v_admitted.room < v_taken THEN
                 v_taken := v_admitted.room;
                 SELECT m.seq INTO v_upto
@@ -2880,6 +2900,8 @@ BEGIN
             DETAIL = format('seconds is %s.', coalesce(seconds::text, 'NULL')), HINT = 'A year has 31536000 seconds.';
     END IF;
     PERFORM belfry.check_lease(lease);
+    -- The UPDATE reads the clock under this lock; see belfry.take_slot.
+    PERFORM FROM belfry.cursor c WHERE c.lease_id = extend.lease AND c.lease_until > clock_timestamp() FOR NO KEY UPDATE;
     UPDATE belfry.cursor c
        SET lease_until = greatest(c.lease_until, clock_timestamp() + make_interval(secs => seconds)),
            ready_at = greatest(c.lease_until, clock_timestamp() + make_interval(secs => seconds))
@@ -2998,6 +3020,7 @@ BEGIN
     IF (SELECT q.paused FROM belfry.queue q WHERE q.id = v_queue.id) OR (SELECT g.paused FROM belfry.consumer_group g WHERE g.id = v_group) THEN
         RETURN; -- a resume notifies waiting sessions
     END IF;
+    PERFORM belfry.check_limits(v_group);
 
     -- A joining group has no floor: a commit of join_page may make cursors ready below it.
     IF v_partition IS NULL AND NOT v_joining THEN
@@ -3911,6 +3934,26 @@ CREATE FUNCTION belfry.bucket_parts(p_tenant bigint, p_burst bigint) RETURNS big
     SELECT CASE WHEN p_tenant = 0 THEN greatest(least(p_burst / 16, 8), 1) ELSE 1 END
 $$;
 
+-- From sql/functions/limit/check_limits.sql.
+
+-- Fails with 40001 if the group or its limits have changed since the snapshot of this transaction. Only a REPEATABLE READ or
+-- SERIALIZABLE transaction has such a snapshot. The rollback of the subtransaction releases the locks.
+CREATE FUNCTION belfry.check_limits(p_group bigint) RETURNS void LANGUAGE plpgsql AS $$
+BEGIN
+    IF current_setting('transaction_isolation') IN ('read committed', 'read uncommitted') THEN
+        RETURN;
+    END IF;
+    BEGIN
+        PERFORM FROM belfry.consumer_group g WHERE g.id = p_group FOR SHARE SKIP LOCKED;
+        PERFORM FROM belfry.group_limit l
+          WHERE l.id = (SELECT g.limits_id FROM belfry.consumer_group g WHERE g.id = p_group)
+            FOR SHARE SKIP LOCKED;
+        RAISE EXCEPTION 'the check is done' USING ERRCODE = 'BF012';
+    EXCEPTION WHEN SQLSTATE 'BF012' THEN
+        NULL;
+    END;
+END $$;
+
 -- From sql/functions/limit/counts_leases.sql.
 
 -- Reports whether the limits count leases, so that the end of a lease gives room.
@@ -3972,12 +4015,14 @@ BEGIN
     END IF;
     IF l.rate_messages IS NOT NULL THEN
         v_next := greatest(v_next, (
-            SELECT CASE WHEN count(*) = belfry.bucket_parts(0, l.rate_burst) THEN nullif(greatest(min(
-                       b.full_at - make_interval(secs => (l.rate_burst / t.parts + (b.part < l.rate_burst % t.parts)::integer - 1)
-                           * extract(epoch FROM l.rate_per) * t.parts / l.rate_messages)), v_now), v_now) END
+            SELECT CASE WHEN count(*) = max(p.parts) THEN nullif(greatest(min(
+                       least(b.full_at, b.taken_at + make_interval(secs => t.burst * t.token)) - make_interval(secs => (t.burst - 1) * t.token)), v_now), v_now) END
               FROM belfry.limit_bucket b
-             CROSS JOIN LATERAL (SELECT belfry.bucket_parts(0, l.rate_burst) AS parts) AS t
-             WHERE b.group_id = p_group AND b.tenant_id = 0 AND b.part < t.parts));
+             CROSS JOIN LATERAL (SELECT belfry.bucket_parts(0, l.rate_burst) AS parts) AS p
+             CROSS JOIN LATERAL (
+                    SELECT l.rate_burst / p.parts + (b.part < l.rate_burst % p.parts)::integer AS burst,
+                           extract(epoch FROM l.rate_per) * p.parts / l.rate_messages AS token) AS t -- the seconds for one token
+             WHERE b.group_id = p_group AND b.tenant_id = 0 AND b.part < p.parts));
     END IF;
     RETURN v_next;
 END $$;
@@ -3990,6 +4035,22 @@ CREATE FUNCTION belfry.limits_of(p_queue bigint, p_group text) RETURNS bigint LA
      WHERE l.queue_id = p_queue AND l.group_name IN (p_group, '')
      ORDER BY l.group_name DESC LIMIT 1
 $$;
+
+-- From sql/functions/limit/new_limit_row.sql.
+
+-- Reports whether the caller may insert the row with this number into belfry.limit_slot (p_kind 1) or belfry.limit_bucket (p_kind 2).
+-- It returns false if another transaction inserts the row now, or has inserted it. It never waits: the advisory lock
+-- comes before the unique index. If the row exists, and the snapshot of a REPEATABLE READ transaction is older, it fails
+-- with 40001.
+CREATE FUNCTION belfry.new_limit_row(p_kind integer, p_group bigint, p_tenant bigint, p_number bigint) RETURNS boolean LANGUAGE plpgsql AS $$
+BEGIN
+    IF NOT pg_try_advisory_xact_lock(belfry.limit_key(p_kind, p_group, p_tenant, p_number)) THEN
+        RETURN false;
+    END IF;
+    INSERT INTO belfry.limit_number (group_id, tenant_id, kind, number) VALUES (p_group, p_tenant, p_kind, p_number)
+    ON CONFLICT DO NOTHING;
+    RETURN FOUND;
+END $$;
 
 -- From sql/functions/limit/spend.sql.
 
@@ -4017,15 +4078,18 @@ END $$;
 -- No claim makes more than p_limit leases live, for these reasons:
 --
 --   1. A lease begins only in a transaction that has written its id into a row of belfry.limit_slot. The number
---      of the row is between 1 and the limit, and a number has one row: its insert holds an advisory lock.
+--      of the row is between 1 and the limit, and a number has one row; see belfry.new_limit_row.
 --   2. A claim replaces the lease of a row only if the lease is over, and it holds the lock of the row from
 --      before its check until its commit. A lease that is over stays over, so an old snapshot does no harm.
 --   3. A lease also ends by the clock. An extension at that instant might make it live again. An extension
---      holds the lock of the cursor, and compares the clock with the end of the lease after it has the lock.
+--      holds the lock of the cursor, and compares the end of the lease with a clock that it reads under the lock.
 --      So the check takes the lock too. If another session holds it, the lease counts as live.
 --   4. After the limit was lowered, leases in rows above the limit may be live. Then only the rows up to v_usable are
 --      used: as many as the limit, less the live leases in rows above v_usable. A claim at the same time that has a
 --      newer snapshot may use more rows. Its sum is right too, and it includes the rows of this claim.
+--
+--   5. A snapshot of REPEATABLE READ may be older than the limit, or than the rows. Then belfry.pop fails with 40001: in
+--      belfry.check_limits, at the lock of a row that has changed, or at the insert of a row that exists.
 --
 -- It begins at row 1 if the limit is low, so that few rows exist. Otherwise it begins at random, so it reads few rows
 -- unless nearly all leases are live.
@@ -4038,7 +4102,7 @@ DECLARE
     v_free boolean;
     slots CURSOR FOR
         SELECT n.slot, s.ctid, s.partition_id, s.lease_id, c.lease_until
-          FROM generate_series(0, v_usable - 1) AS i(i)
+          FROM (SELECT generate_series(0, v_usable - 1) AS i) AS i -- makes the numbers one by one, unlike a function in FROM
          CROSS JOIN LATERAL (SELECT (v_begin + i.i) % v_usable + 1 AS slot) AS n
           LEFT JOIN LATERAL (
                 SELECT s.ctid, s.partition_id, s.lease_id FROM belfry.limit_slot s
@@ -4065,10 +4129,8 @@ BEGIN
             v_next := least(v_next, k.lease_until);
             CONTINUE;
         ELSIF k.ctid IS NULL THEN
-            v_free := pg_try_advisory_xact_lock(belfry.limit_key(1, p_group, p_tenant, k.slot));
-            IF v_free AND NOT EXISTS (
-                SELECT FROM belfry.limit_slot s WHERE s.group_id = p_group AND s.tenant_id = p_tenant AND s.slot = k.slot)
-            THEN
+            v_free := belfry.new_limit_row(1, p_group, p_tenant, k.slot);
+            IF v_free THEN
                 INSERT INTO belfry.limit_slot (group_id, tenant_id, slot, partition_id, lease_id)
                 VALUES (p_group, p_tenant, k.slot, p_partition, p_lease);
                 CLOSE slots;
@@ -4120,6 +4182,7 @@ DECLARE
     v_part bigint;
     v_burst bigint; -- of the part
     v_full_at timestamptz;
+    v_taken_at timestamptz;
     v_place tid;
     v_left bigint;
     v_n bigint;
@@ -4139,29 +4202,29 @@ BEGIN
             PERFORM belfry.wait_for_bucket(p_group, p_tenant, v_part);
             v_now := clock_timestamp();
         END IF;
-        SELECT b.ctid, b.full_at INTO v_place, v_full_at
+        SELECT b.ctid, b.full_at, b.taken_at INTO v_place, v_full_at, v_taken_at
           FROM belfry.limit_bucket b
          WHERE b.group_id = p_group AND b.tenant_id = p_tenant AND b.part = v_part
            FOR NO KEY UPDATE SKIP LOCKED;
         IF NOT FOUND THEN
             IF EXISTS (SELECT FROM belfry.limit_bucket b WHERE b.group_id = p_group AND b.tenant_id = p_tenant AND b.part = v_part)
-               OR NOT pg_try_advisory_xact_lock(belfry.limit_key(2, p_group, p_tenant, v_part))
+               OR NOT belfry.new_limit_row(2, p_group, p_tenant, v_part)
             THEN
                 v_busy := v_part;
-            ELSIF NOT EXISTS (SELECT FROM belfry.limit_bucket b WHERE b.group_id = p_group AND b.tenant_id = p_tenant AND b.part = v_part) THEN
-                INSERT INTO belfry.limit_bucket (group_id, tenant_id, part, full_at)
-                VALUES (p_group, p_tenant, v_part, v_now)
-                RETURNING ctid, full_at INTO v_place, v_full_at;
             ELSE
-                v_busy := v_part;
+                INSERT INTO belfry.limit_bucket (group_id, tenant_id, part, full_at, taken_at)
+                VALUES (p_group, p_tenant, v_part, v_now, v_now)
+                RETURNING ctid, full_at, taken_at INTO v_place, v_full_at, v_taken_at;
             END IF;
         END IF;
         IF v_place IS NOT NULL THEN
+            -- taken_at: with the rate of now, the part was at most empty then. This matters after the rate was raised.
+            v_full_at := least(v_full_at, v_taken_at + make_interval(secs => (ceil(v_burst * v_microseconds) + 1) / 1e6));
             v_left := v_burst - ceil(greatest(extract(epoch FROM v_full_at - v_now) * 1e6, 0) / v_microseconds - 1e-9)::bigint;
             v_n := greatest(least(v_left, p_want - granted), 0);
             IF v_n > 0 AND p_spend THEN
                 v_full_at := greatest(v_full_at, v_now) + make_interval(secs => ceil(v_n * v_microseconds) / 1e6);
-                UPDATE belfry.limit_bucket b SET full_at = v_full_at WHERE b.ctid = v_place;
+                UPDATE belfry.limit_bucket b SET full_at = v_full_at, taken_at = v_now WHERE b.ctid = v_place;
             END IF;
             granted := granted + v_n;
             IF v_left - v_n > 0 THEN
@@ -4196,7 +4259,7 @@ DECLARE
 BEGIN
     usable := NULL;
     FOR k IN
-        SELECT s.ctid, s.slot, s.lease_id, c.lease_until
+        SELECT s.ctid, s.slot, s.partition_id, s.lease_id, c.lease_until
           FROM belfry.limit_slot s
           LEFT JOIN LATERAL (
                 SELECT CASE WHEN c.lease_id = s.lease_id THEN c.lease_until END AS lease_until FROM belfry.cursor c
@@ -4206,12 +4269,18 @@ BEGIN
          ORDER BY s.slot DESC
     LOOP
         EXIT WHEN k.slot <= p_limit AND k.slot + v_above <= p_limit;
+        IF k.lease_until <= p_now AND belfry.lease_is_over(k.partition_id, p_group, k.lease_id) THEN
+            k.lease_until := NULL;
+        END IF;
         IF k.lease_until IS NULL AND k.slot > p_limit THEN
             DELETE FROM belfry.limit_slot s
              WHERE s.ctid = (SELECT o.ctid FROM belfry.limit_slot o WHERE o.ctid = k.ctid AND o.lease_id = k.lease_id FOR UPDATE SKIP LOCKED);
-            CONTINUE WHEN FOUND;
+            IF FOUND THEN
+                DELETE FROM belfry.limit_number n
+                 WHERE n.group_id = p_group AND n.tenant_id = p_tenant AND n.kind = 1 AND n.number = k.slot;
+                CONTINUE;
+            END IF;
         END IF;
-        -- A lease that has ended by the clock counts too, because it may be extended at this instant.
         IF k.lease_until IS NOT NULL OR k.slot > p_limit THEN
             v_above := v_above + 1;
             next := least(next, greatest(k.lease_until, p_now + interval '10 milliseconds'));
@@ -5546,4 +5615,4 @@ BEGIN
         END LOOP;
     END LOOP;
 END $$;
-COMMENT ON FUNCTION belfry.baseline() IS '60c7e1b7148d13c066cab3d8b8fb039acd48d76e78f4dc69632e22c3e2031d26';
+COMMENT ON FUNCTION belfry.baseline() IS '3883b155905c055778767bfebc8e85eab7b36f11b0962ed098db88597022a1ef';

@@ -259,7 +259,13 @@ BEGIN
             v_admitted := belfry.admit(f.limits_id, p_group, k.partition_id, p_lease, v_taken, true, v_now);
             v_limited_until := v_admitted.next_at;
             v_refused := v_admitted.room = 0;
-            EXIT WHEN v_refused;
+            IF v_refused THEN -- the cursor stays due
+                IF r.expired IS NOT NULL OR r.given_up IS NOT NULL THEN
+                    r.outcome := 3;
+                    RETURN NEXT r;
+                END IF;
+                EXIT;
+            END IF;
             IF v_admitted.room < v_taken THEN
                 v_taken := v_admitted.room;
                 SELECT m.seq INTO v_upto

@@ -70,6 +70,7 @@ BEGIN
     IF (SELECT q.paused FROM belfry.queue q WHERE q.id = v_queue.id) OR (SELECT g.paused FROM belfry.consumer_group g WHERE g.id = v_group) THEN
         RETURN; -- a resume notifies waiting sessions
     END IF;
+    PERFORM belfry.check_limits(v_group);
 
     -- A joining group has no floor: a commit of join_page may make cursors ready below it.
     IF v_partition IS NULL AND NOT v_joining THEN
