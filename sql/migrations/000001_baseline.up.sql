@@ -4234,6 +4234,106 @@ BEGIN
     END IF;
 END $$;
 
+-- From sql/functions/limit/unblock.sql.
+
+-- Decides about the message at which a partition is blocked for a consumer group (onExhausted 'block'), and writes a
+-- row of the audit. action: 'retry' delivers the message at once, 'deadLetter' makes it a dead letter, 'skip' counts
+-- it as done. Returns false if the partition is not blocked. Waits up to 5 seconds for a cursor that another session
+-- has locked.
+CREATE FUNCTION belfry.unblock(queue text, partition text, consumer_group text, action text) RETURNS boolean
+LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp SET lock_timeout = '5s' AS $$
+DECLARE
+    v record;
+BEGIN
+    IF action IS NULL OR action NOT IN ('retry', 'deadLetter', 'skip') THEN
+        RAISE EXCEPTION 'the action % is not known', quote_nullable(action) USING ERRCODE = 'invalid_parameter_value',
+            HINT = 'Use ''retry'', ''deadLetter'' or ''skip''.';
+    END IF;
+    v := belfry.unblock_partition(queue, partition, consumer_group, action, true);
+    IF NOT v.found THEN
+        RAISE EXCEPTION 'queue %, its partition % or its consumer group % does not exist, or the group has not read the partition',
+            quote_nullable(queue), quote_nullable(partition), quote_nullable(consumer_group) USING ERRCODE = 'undefined_object';
+    END IF;
+    INSERT INTO belfry.audit (id, subject, address, request_id, action, queue, partition, consumer_group, parameters, counts, result)
+    VALUES (belfry.uuid_v7(), belfry.calling_role(), 'sql', gen_random_uuid()::text, 'delivery.unblock', queue, partition, consumer_group,
+            json_build_object('action', action, 'transactionId', v.transaction_id), json_build_object('changed', v.unblocked::integer),
+            CASE WHEN v.unblocked THEN 'ok' ELSE 'conflict' END);
+    IF v.unblocked THEN
+        PERFORM belfry.announce_ready(v.group_id, v.partition_id);
+    END IF;
+    RETURN v.unblocked;
+END $$;
+REVOKE ALL ON FUNCTION belfry.unblock(text, text, text, text) FROM PUBLIC;
+
+-- From sql/functions/limit/unblock_partition.sql.
+
+-- Decides about the first message of a blocked cursor; see belfry.blocked. p_action: 'retry' delivers the message
+-- at once, and its failures and deliveries count from 0. 'deadLetter' makes the message a dead letter with its
+-- last error. 'skip' counts the message as done. The cursor then goes on.
+--
+-- found is false if the queue, the partition, or the cursor of the group does not exist. unblocked is false if the
+-- cursor is not blocked. message_id and transaction_id are NULL if the message was deleted. Locks the cursor. A
+-- wake must follow the commit. With p_in_session no wake can follow, so the cursor stays marked ready although it
+-- may be empty.
+CREATE FUNCTION belfry.unblock_partition(
+    p_queue text, p_partition text, p_group text, p_action text, p_in_session boolean,
+    OUT found boolean, OUT unblocked boolean, OUT partition_id bigint, OUT group_id bigint, OUT message_id uuid, OUT transaction_id text
+) LANGUAGE plpgsql SET synchronous_commit = on AS $$
+#variable_conflict use_column
+DECLARE
+    v_seq bigint;
+    v_committed bigint;
+    v_error text;
+    c record;
+BEGIN
+    SELECT p.id, g.id INTO partition_id, group_id
+      FROM belfry.queue q
+      JOIN belfry.partition p ON p.queue_id = q.id AND p.name = p_partition AND NOT p.closed
+      JOIN belfry.consumer_group g ON g.queue_id = q.id AND g.name = p_group
+     WHERE q.name = p_queue AND q.deleted_at IS NULL;
+    PERFORM k.group_id FROM belfry.cursor k
+      WHERE k.partition_id = unblock_partition.partition_id AND k.group_id = unblock_partition.group_id
+        FOR NO KEY UPDATE;
+    found := FOUND;
+    -- The snapshot of this statement is newer than the lock.
+    SELECT k.committed, k.skip, k.attempts, k.failures, k.retry_at INTO c
+      FROM belfry.cursor k
+     WHERE k.partition_id = unblock_partition.partition_id AND k.group_id = unblock_partition.group_id;
+    unblocked := coalesce(c.retry_at = belfry.blocked(), false);
+    IF NOT unblocked THEN
+        RETURN;
+    END IF;
+    v_committed := c.committed;
+    SELECT m.seq, m.id, m.transaction_id INTO v_seq, message_id, transaction_id
+      FROM belfry.message m
+     WHERE m.partition_id = unblock_partition.partition_id AND m.seq > c.committed AND (c.skip IS NULL OR NOT m.seq <@ c.skip)
+     ORDER BY m.seq LIMIT 1;
+    IF v_seq IS NOT NULL AND p_action <> 'retry' THEN
+        IF p_action = 'deadLetter' THEN
+            SELECT a.error INTO v_error
+              FROM belfry.attempt a
+             WHERE a.partition_id = unblock_partition.partition_id AND a.seq = v_seq AND a.group_id = unblock_partition.group_id
+             ORDER BY a.nth DESC LIMIT 1;
+            PERFORM belfry.park(partition_id, group_id, v_seq, coalesce(nullif(c.failures, 0), c.attempts), convert_to(v_error, 'UTF8'));
+        END IF;
+        v_committed := coalesce(belfry.passed(v_seq, c.skip), v_seq);
+    END IF;
+    UPDATE belfry.cursor k
+       SET committed = v_committed, skip = belfry.skip_beyond(k.skip, v_committed), attempts = 0, failures = 0, retry_at = NULL,
+           consumed = k.consumed + v_committed - k.committed,
+           consumed_at = CASE WHEN v_committed > k.committed THEN clock_timestamp() ELSE k.consumed_at END,
+           ready_at = CASE
+               WHEN k.lease_until > clock_timestamp() THEN k.ready_at -- a lease of redriven messages
+               ELSE coalesce(
+                   belfry.ready_at(p.id, v_committed, p.last_seq, p.last_push_at, p.visible_until, q.delayed_processing, q.window_buffer,
+                                   NULL, k.redrives, k.group_id),
+                   CASE WHEN p_in_session THEN clock_timestamp() END) END
+      FROM belfry.partition p
+      JOIN belfry.queue q ON q.id = p.queue_id
+     WHERE p.id = unblock_partition.partition_id AND k.partition_id = p.id AND k.group_id = unblock_partition.group_id;
+END $$;
+REVOKE ALL ON FUNCTION belfry.unblock_partition(text, text, text, text, boolean) FROM PUBLIC;
+
 -- From sql/functions/limit/usable_slots.sql.
 
 -- Returns how many rows of belfry.limit_slot a group may use while leases in rows above its limit are live, and
@@ -4809,12 +4909,13 @@ BEGIN
         ('producer admin', 'GRANT EXECUTE ON FUNCTION belfry.unschedule(text), belfry.schedule(text, text, json, text, interval, timestamptz, text, '
             'text, json, interval, timestamptz, timestamptz, interval, text, text) TO %I'),
         ('producer consumer admin', (SELECT 'GRANT EXECUTE ON FUNCTION ' || string_agg(f.oid::regprocedure::text, ', ' ORDER BY f.oid) || ' TO %I' FROM pg_proc f
-            WHERE f.pronamespace = 'belfry'::regnamespace AND (NOT f.prosecdef OR f.proname = 'await') AND f.proname NOT LIKE 'change_pause%')),
+            WHERE f.pronamespace = 'belfry'::regnamespace AND (NOT f.prosecdef OR f.proname = 'await') AND f.proname NOT LIKE 'change_pause%' AND f.proname <> 'unblock_partition')),
         ('consumer admin', 'GRANT EXECUTE ON FUNCTION belfry.subscribe(text, text, text, timestamptz), '
             'belfry.pop(text, text, integer, text, integer), belfry.ack(uuid, uuid[], text, text, interval), belfry.extend(uuid, bigint) TO %I'),
         ('admin', 'GRANT SELECT, INSERT, UPDATE, DELETE ON ALL TABLES IN SCHEMA belfry TO %I'),
         ('admin', 'GRANT EXECUTE ON FUNCTION belfry.advance_ids(), belfry.change_grant(text, name, text, text, boolean), '
-            'belfry.pause(text, text, text, text), belfry.resume(text, text, text), belfry.change_pause(text, text, text, boolean, text) TO %I'),
+            'belfry.pause(text, text, text, text), belfry.resume(text, text, text), belfry.change_pause(text, text, text, boolean, text), '
+            'belfry.unblock(text, text, text, text), belfry.unblock_partition(text, text, text, text, boolean) TO %I'),
         ('admin', 'REVOKE INSERT, UPDATE, DELETE ON belfry.schema_migrations FROM %I'),
         ('admin', 'ALTER DEFAULT PRIVILEGES FOR ROLE %2$I IN SCHEMA belfry GRANT SELECT, INSERT, UPDATE, DELETE ON TABLES TO %1$I')
     ) AS s(kinds, text)
@@ -5598,4 +5699,4 @@ BEGIN
         END LOOP;
     END LOOP;
 END $$;
-COMMENT ON FUNCTION belfry.baseline() IS '011c5a26ec1a26281e1243deca0cb151cc57e0e72c6aeb699209bcd9999615d4';
+COMMENT ON FUNCTION belfry.baseline() IS 'a2a378f4f8ddb9a49a99ea1819d97f0f69cd0b3520af3bf226bd55932b94fe21';
