@@ -55,7 +55,8 @@ func drawCalls(t *rapid.T, p *queue.Partition) (calls []*Call, entries [][]ackEn
 			call.Partitions[i] = p
 			call.Found = append(call.Found, i)
 			if rapid.IntRange(0, 4).Draw(t, "unknown") > 0 {
-				call.Seqs[i], call.ofLog[i] = e.seq, rapid.Bool().Draw(t, "of the log")
+				call.Seqs[i] = e.seq
+				call.ofLog[i] = e.lease != "" && rapid.Bool().Draw(t, "of the log") // the cache finds messages by their lease
 			}
 		}
 		calls, entries = append(calls, call), append(entries, own)
