@@ -105,7 +105,7 @@ func (read *cycleBody) answer(result *queue.TransactionResult) []byte {
 	b = strconv.AppendInt(b, read.count, 10)
 	acked := result.Operations[len(result.Operations)-1].Ack
 	b = wire.AppendBool(b, `,"lease_released":`, acked.LeaseReleased)
-	b = appendExhausted(wire.AppendBool(b, `,"dlq":`, acked.DeadLettered), acked)
+	b = wire.AppendBool(b, `,"dlq":`, acked.DeadLettered)
 	return append(b, "}}"...)
 }
 
