@@ -5,6 +5,7 @@ package noun
 import (
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -17,7 +18,7 @@ func Commands() []*cobra.Command {
 	all := []*cobra.Command{
 		noun("queue", "Create, show and change queues", queueVerbs, newConfigure(), newQueueLimit(), newQueuePurge()),
 		noun("partition", "Show, pause and resume partitions", partitionVerbs),
-		noun("group", "Show, move and change consumer groups", groupVerbs, newGroupLimit()),
+		noun("group", "Show, move and change consumer groups", slices.Concat(groupVerbs, blockedVerbs), newGroupLimit()),
 		noun("dlq", "Show, redrive and delete dead letters", deadLetterVerbs, newDeadLetterExport()),
 		noun("messages", "Show and change stored messages", messageVerbs),
 		noun("schedule", "Create, show and change schedules", scheduleVerbs),
