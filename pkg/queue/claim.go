@@ -47,8 +47,12 @@ type Handoff struct {
 	Take func(d Delivery) (taken bool)
 }
 
-// Ready says that a partition is poppable for a group, now or later. Partition 0 says that a limit of the group has room, because
-// a lease has ended or the limits have changed. A probe that the limits refused may then find messages.
+// Room as the Partition of a Ready says that the limits of the group have room, because a lease has ended. A probe that the limits
+// refused may then find messages. It does not say that a partition is poppable.
+const Room int64 = -1
+
+// Ready says that a partition is poppable for a group, now or later. Partition 0
+// means any partition. See Room.
 type Ready struct {
 	Group, Partition int64
 	// In is the time until the partition is poppable. 0 or less: it is poppable now.

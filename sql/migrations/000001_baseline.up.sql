@@ -3923,7 +3923,7 @@ BEGIN
        OR pg_notification_queue_usage() >= 0.97 THEN -- a full queue would fail the transaction
         RETURN;
     END IF;
-    PERFORM pg_notify('belfry', format('1;i=00000000-0000-0000-0000-000000000000;r=%s/0@0', p_group));
+    PERFORM pg_notify('belfry', format('1;i=00000000-0000-0000-0000-000000000000;r=%s/-1@0', p_group));
 END $$;
 
 -- From sql/functions/limit/bucket_parts.sql.
@@ -5615,4 +5615,4 @@ BEGIN
         END LOOP;
     END LOOP;
 END $$;
-COMMENT ON FUNCTION belfry.baseline() IS '13e0caa992d71754fe39bbc040d5210fd2246f772de38d60a91822ac094a5c43';
+COMMENT ON FUNCTION belfry.baseline() IS '3883b155905c055778767bfebc8e85eab7b36f11b0962ed098db88597022a1ef';

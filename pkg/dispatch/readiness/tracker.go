@@ -115,7 +115,7 @@ func (t *Tracker) NotSpurious() { t.notified.giveBack() }
 // announce is like Ready. Partitions that are ready wake their tickets at the instant now.
 func (t *Tracker) announce(ready []queue.Ready, now time.Time, cause string) (woken int) {
 	for _, r := range ready {
-		if r.Partition == 0 {
+		if r.Partition == queue.Room {
 			woken += t.room(r.Group, cause)
 			continue
 		}

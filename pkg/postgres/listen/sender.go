@@ -131,7 +131,7 @@ func (s *Sender) queuesOfShared(ready []queue.Ready) map[int64]int64 {
 	}
 	groups := make(map[int64]int, len(ready))
 	for _, r := range ready {
-		if r.Partition != 0 {
+		if r.Partition > 0 {
 			groups[r.Partition]++
 		}
 	}

@@ -5,5 +5,5 @@ BEGIN
        OR pg_notification_queue_usage() >= 0.97 THEN -- a full queue would fail the transaction
         RETURN;
     END IF;
-    PERFORM pg_notify('belfry', format('1;i=00000000-0000-0000-0000-000000000000;r=%s/0@0', p_group));
+    PERFORM pg_notify('belfry', format('1;i=00000000-0000-0000-0000-000000000000;r=%s/-1@0', p_group));
 END $$;

@@ -1,6 +1,6 @@
 -- Releases every lease with id $1 as if the lease had never existed. The delivery did not reach its
 -- client, so the statement decrements the count of attempts, also of redriven messages. Returns the partitions with the
--- instants at which they are ready, and partition 0 for a group whose limits count leases.
+-- instants at which they are ready, and partition -1 for a group whose limits count leases.
 WITH held AS MATERIALIZED (
     SELECT c.partition_id, c.group_id, c.committed, c.lease_id, c.lease_end
       FROM belfry.cursor c
@@ -33,6 +33,6 @@ WITH held AS MATERIALIZED (
 SELECT r.group_id, r.partition_id, extract(epoch FROM r.ready_at - statement_timestamp())::float8 AS ready_in, r.ready_at
   FROM released r
  UNION ALL
-SELECT o.group_id, 0, 0, statement_timestamp()
+SELECT o.group_id, -1, 0, statement_timestamp()
   FROM (SELECT DISTINCT r.group_id FROM released r) AS o
  WHERE (SELECT g.limits_id IS NOT NULL AND belfry.counts_leases(g.limits_id) FROM belfry.consumer_group g WHERE g.id = o.group_id)

@@ -112,7 +112,7 @@ func (f *Flush) addCursor(r *row) {
 		f.needWake = append(f.needWake, r.partition.Int64)
 	}
 	if r.givesRoom.Bool {
-		f.ready = append(f.ready, queue.Ready{Group: r.group.Int64})
+		f.ready = append(f.ready, queue.Ready{Group: r.group.Int64, Partition: queue.Room})
 	}
 	if r.readyIn.Valid {
 		f.ready = append(f.ready, queue.Ready{
