@@ -4210,33 +4210,25 @@ CREATE FUNCTION belfry.limited_until(p_group bigint, p_limits bigint) RETURNS ti
 DECLARE
     l belfry.group_limit;
     v_now timestamptz := statement_timestamp();
-    v_live bigint;
-    v_lease_end timestamptz;
     v_next timestamptz;
 BEGIN
     SELECT o.* INTO l FROM belfry.group_limit o WHERE o.id = p_limits;
     IF l.concurrency IS NOT NULL THEN
-        SELECT count(*), min(c.lease_until) INTO v_live, v_lease_end
-          FROM belfry.limit_slot s
-         CROSS JOIN LATERAL (
-                SELECT c.lease_id, c.lease_until FROM belfry.cursor c
-                 WHERE c.partition_id = s.partition_id AND c.group_id >= p_group AND c.group_id <= p_group
-                 ORDER BY c.group_id DESC LIMIT 1) AS c
-         WHERE s.group_id = p_group AND s.tenant_id = 0 AND c.lease_id = s.lease_id AND c.lease_until > v_now;
-        IF v_live >= l.concurrency THEN
-            v_next := v_lease_end;
-        END IF;
+        v_next := belfry.places_full_until(p_group, 0, l.concurrency, v_now);
     END IF;
     IF l.rate_messages IS NOT NULL THEN
         v_next := greatest(v_next, (
             SELECT CASE WHEN count(*) = max(p.parts) THEN nullif(greatest(min(
                        least(b.full_at, b.taken_at + make_interval(secs => t.burst * t.token)) - make_interval(secs => (t.burst - 1) * t.token)), v_now), v_now) END
-              FROM belfry.limit_bucket b
-             CROSS JOIN LATERAL (SELECT belfry.bucket_parts(0, l.rate_burst) AS parts) AS p
+              FROM (SELECT belfry.bucket_parts(0, l.rate_burst) AS parts) AS p
+             CROSS JOIN LATERAL generate_series(0, p.parts - 1) AS n(part)
              CROSS JOIN LATERAL (
-                    SELECT l.rate_burst / p.parts + (b.part < l.rate_burst % p.parts)::integer AS burst,
+                    SELECT l.rate_burst / p.parts + (n.part < l.rate_burst % p.parts)::integer AS burst,
                            extract(epoch FROM l.rate_per) * p.parts / l.rate_messages AS token) AS t -- the seconds for one token
-             WHERE b.group_id = p_group AND b.tenant_id = 0 AND b.part < p.parts));
+             CROSS JOIN LATERAL (
+                    SELECT b.full_at, b.taken_at FROM belfry.limit_bucket b
+                     WHERE b.group_id = p_group AND b.tenant_id = 0 AND b.part >= n.part AND b.part <= n.part
+                     ORDER BY b.part DESC LIMIT 1) AS b));
     END IF;
     RETURN v_next;
 END $$;
@@ -4308,6 +4300,48 @@ CREATE FUNCTION belfry.on_exhausted(p_group bigint) RETURNS text LANGUAGE sql ST
                        JOIN belfry.group_limit l ON l.id = g.limits_id
                       WHERE g.id = p_group), 'deadLetter')
 $$;
+
+-- From sql/functions/limit/places_full_until.sql.
+
+-- Returns NULL if a lease of a group has a free place, and otherwise an instant at which a place is free at the latest. It reads
+-- only committed rows and locks nothing. It searches as belfry.take_slot does, so it reads few rows unless nearly all leases are live.
+CREATE FUNCTION belfry.places_full_until(p_group bigint, p_tenant bigint, p_limit bigint, p_now timestamptz) RETURNS timestamptz LANGUAGE plpgsql STABLE AS $$
+DECLARE
+    v_live bigint;
+    v_next timestamptz;
+    v_begin bigint := CASE WHEN p_limit > 16 THEN floor(random() * p_limit)::bigint ELSE 0 END;
+    k record;
+BEGIN
+    IF EXISTS (SELECT FROM belfry.limit_slot s WHERE s.group_id = p_group AND s.tenant_id = p_tenant AND s.slot > p_limit) THEN
+        SELECT count(*), min(c.lease_until) INTO v_live, v_next
+          FROM belfry.limit_slot s
+         CROSS JOIN LATERAL (
+                SELECT c.lease_id, c.lease_until FROM belfry.cursor c
+                 WHERE c.partition_id = s.partition_id AND c.group_id >= p_group AND c.group_id <= p_group
+                 ORDER BY c.group_id DESC LIMIT 1) AS c
+         WHERE s.group_id = p_group AND s.tenant_id = p_tenant AND c.lease_id = s.lease_id AND c.lease_until > p_now;
+        RETURN CASE WHEN v_live >= p_limit THEN v_next END;
+    END IF;
+    FOR k IN
+        SELECT CASE WHEN c.lease_id = s.lease_id AND c.lease_until > p_now THEN c.lease_until END AS lease_until
+          FROM (SELECT generate_series(0, p_limit - 1) AS i) AS i -- makes the numbers one by one, unlike a function in FROM
+         CROSS JOIN LATERAL (SELECT (v_begin + i.i) % p_limit + 1 AS slot) AS n
+          LEFT JOIN LATERAL (
+                SELECT s.partition_id, s.lease_id FROM belfry.limit_slot s
+                 WHERE s.group_id = p_group AND s.tenant_id = p_tenant AND s.slot >= n.slot AND s.slot <= n.slot
+                 ORDER BY s.slot DESC LIMIT 1) AS s ON true
+          LEFT JOIN LATERAL (
+                SELECT c.lease_id, c.lease_until FROM belfry.cursor c
+                 WHERE c.partition_id = s.partition_id AND c.group_id >= p_group AND c.group_id <= p_group
+                 ORDER BY c.group_id DESC LIMIT 1) AS c ON true
+    LOOP
+        IF k.lease_until IS NULL THEN
+            RETURN NULL;
+        END IF;
+        v_next := least(v_next, k.lease_until);
+    END LOOP;
+    RETURN v_next;
+END $$;
 
 -- From sql/functions/limit/read_limits.sql.
 
@@ -4612,11 +4646,14 @@ BEGIN
         END IF;
         SELECT b.ctid, b.full_at, b.taken_at INTO v_place, v_full_at, v_taken_at
           FROM belfry.limit_bucket b
-         WHERE b.group_id = p_group AND b.tenant_id = p_tenant AND b.part = v_part
+         WHERE b.group_id = p_group AND b.tenant_id = p_tenant AND b.part >= v_part AND b.part <= v_part
+         ORDER BY b.part DESC LIMIT 1 -- reads the newest version first
            FOR NO KEY UPDATE SKIP LOCKED;
         IF NOT FOUND THEN
-            IF EXISTS (SELECT FROM belfry.limit_bucket b WHERE b.group_id = p_group AND b.tenant_id = p_tenant AND b.part = v_part)
-               OR NOT belfry.new_limit_row(2, p_group, p_tenant, v_part)
+            PERFORM FROM belfry.limit_bucket b
+              WHERE b.group_id = p_group AND b.tenant_id = p_tenant AND b.part >= v_part AND b.part <= v_part
+              ORDER BY b.part DESC LIMIT 1;
+            IF FOUND OR NOT belfry.new_limit_row(2, p_group, p_tenant, v_part)
             THEN
                 v_busy := v_part;
             ELSE
@@ -4632,7 +4669,7 @@ BEGIN
             v_n := greatest(least(v_left, p_want - granted), 0);
             IF v_n > 0 AND p_spend THEN
                 v_full_at := greatest(v_full_at, v_now) + make_interval(secs => ceil(v_n * v_microseconds) / 1e6);
-                UPDATE belfry.limit_bucket b SET full_at = v_full_at, taken_at = v_now WHERE b.ctid = v_place;
+                UPDATE belfry.limit_bucket b SET full_at = v_full_at, taken_at = greatest(b.taken_at, v_now) WHERE b.ctid = v_place;
             END IF;
             granted := granted + v_n;
             IF v_left - v_n > 0 THEN
@@ -4815,7 +4852,8 @@ END $$;
 CREATE FUNCTION belfry.wait_for_bucket(p_group bigint, p_tenant bigint, p_part bigint) RETURNS void LANGUAGE plpgsql SET lock_timeout = '50ms' AS $$
 BEGIN
     PERFORM FROM belfry.limit_bucket b
-      WHERE b.group_id = p_group AND b.tenant_id = p_tenant AND b.part = p_part
+      WHERE b.group_id = p_group AND b.tenant_id = p_tenant AND b.part >= p_part AND b.part <= p_part
+      ORDER BY b.part DESC LIMIT 1 -- reads the newest version first
         FOR NO KEY UPDATE;
 EXCEPTION WHEN lock_not_available THEN
     NULL;
@@ -6137,4 +6175,4 @@ BEGIN
         END LOOP;
     END LOOP;
 END $$;
-COMMENT ON FUNCTION belfry.baseline() IS '08155de0b69610a6a4ebb0b05293196f587a434e81983b40b376d755abf9edaf';
+COMMENT ON FUNCTION belfry.baseline() IS 'cee410a11674b4705fb035e7522ce410e3447fc076e10d9bb6728f21c7a25e58';
