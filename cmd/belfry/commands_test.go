@@ -37,7 +37,7 @@ const (
 	short      = "--warmup 0s --duration 0.1s --server $BELFRY_SERVER"
 	ordersFile = "echo '{\"customer\": \"c\", \"id\": \"o\"}' > orders.ndjson; "
 	aSchedule  = "belfry schedule set NAME --queue q --every 1h; "
-	orders     = "belfry push orders 1; "
+	orders     = "belfry queue create orders; "
 	serving    = `"msg":"ready"`
 	tlsHealth  = "belfry health --server https://NAME:6632 --ca-file ca.crt"
 )
@@ -92,11 +92,11 @@ var onServer = map[string]documentedRun{
 	"belfry group limit billing orders --concurrency 5 --rate 100/1s --burst 20":               {before: orders, want: "rateLimit={burst=20 messages=100 per=1s}"},
 	"belfry group limit billing orders --breaker-failures 5 --breaker-pause 30s":               {before: orders, want: "breaker={failures=5 pause=30s pauseMax=10m}"},
 	"belfry group limit billing orders --remove":                                               {before: orders, want: "CHANGED"},
-	"belfry apply -f limits.yaml":                                                              {before: "echo 'queues: [{name: orders, limits: {concurrency: 9}}]' > limits.yaml; ", want: "orders"},
+	"belfry apply -f limits.yaml":                                                              {want: "orders", more: "; belfry queue limit orders --remove; belfry group limit billing orders --remove"},
 	"belfry export":                                                                            {want: "queues:"},
 	"belfry group limit GROUP QUEUE --remove":                                                  {before: "belfry queue create QUEUE; ", want: "CHANGED"},
 	"belfry queue limit orders":                                                                {before: orders, want: "LIMITS"},
-	"belfry queue limit orders --tenant-concurrency 5 --fair":                                  {before: orders, want: "fair=true tenantConcurrency=5"},
+	"belfry queue limit orders --tenant-concurrency 5 --fair":                                  {before: orders, more: "; belfry queue limit orders --remove", want: "fair=true tenantConcurrency=5"},
 	"belfry schedule delete NAME":                                                              {before: aSchedule, more: "--yes", want: "NAME"},
 	"belfry schedule pause NAME":                                                               {before: aSchedule, want: "NAME"},
 	"belfry metrics --match belfry_batch":                                                      {want: "belfry_batch"},
