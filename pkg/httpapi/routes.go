@@ -162,14 +162,17 @@ func (s *Server) scheduleRoutes() []Route {
 // flowRoutes returns the routes of package flow.
 func (s *Server) flowRoutes() []Route {
 	serves, answer, change := &flow.Handlers{Limits: s.deps.Limits, Bodies: s.bodies()}, wire.JSON, s.audited
-	const ofGroup, ofQueue = "/api/v1/consumer-groups/:group/queues/:queue/limits", "/api/v1/resources/queues/:queue/limits"
+	blocks := &flow.BlockHandlers{Blocks: s.deps.Catalog, Bodies: s.bodies()}
+	const ofGroup, ofQueue = "/api/v1/consumer-groups/:group/queues/:queue", "/api/v1/resources/queues/:queue/limits"
 	return []Route{
-		{get, ofGroup, Read | Granted, answer(serves.ShowGroup)},
-		{put, ofGroup, Write | Granted, change(audit.SetLimits, serves.SetGroup)},
-		{remove, ofGroup, Write | Granted, change(audit.RemoveLimits, serves.RemoveGroup)},
+		{get, ofGroup + "/limits", Read | Granted, answer(serves.ShowGroup)},
+		{put, ofGroup + "/limits", Write | Granted, change(audit.SetLimits, serves.SetGroup)},
+		{remove, ofGroup + "/limits", Write | Granted, change(audit.RemoveLimits, serves.RemoveGroup)},
 		{get, ofQueue, Read | Granted, answer(serves.ShowQueue)},
 		{put, ofQueue, Write | Granted, change(audit.SetLimits, serves.SetQueue)},
 		{remove, ofQueue, Write | Granted, change(audit.RemoveLimits, serves.RemoveQueue)},
+		{get, ofGroup + "/blocked", Read | Granted, answer(blocks.List)},
+		{post, ofGroup + "/partitions/:partition/unblock", Write | Granted, change(audit.UnblockDelivery, blocks.Unblock)},
 	}
 }
 
