@@ -4064,6 +4064,7 @@ BEGIN
         RETURN;
     END IF;
     DELETE FROM belfry.limit_bucket b WHERE b.group_id = p_group AND b.tenant_id = 0 AND b.part >= v_parts;
+    DELETE FROM belfry.limit_number n WHERE n.group_id = p_group AND n.tenant_id = 0 AND n.kind = 2 AND n.number >= v_parts;
     FOR i IN 0 .. v_parts - 1 LOOP
         v_full := p_is.rate_per * ((p_is.rate_burst / v_parts + (i < p_is.rate_burst % v_parts)::integer) * v_parts::float8 / p_is.rate_messages);
         UPDATE belfry.limit_bucket b SET full_at = clock_timestamp() + v_full WHERE b.group_id = p_group AND b.tenant_id = 0 AND b.part = i;
@@ -4071,6 +4072,7 @@ BEGIN
         PERFORM pg_advisory_xact_lock(belfry.limit_key(2, p_group, 0, i));
         UPDATE belfry.limit_bucket b SET full_at = clock_timestamp() + v_full WHERE b.group_id = p_group AND b.tenant_id = 0 AND b.part = i;
         IF NOT FOUND THEN
+            INSERT INTO belfry.limit_number (group_id, tenant_id, kind, number) VALUES (p_group, 0, 2, i) ON CONFLICT DO NOTHING;
             INSERT INTO belfry.limit_bucket (group_id, tenant_id, part, full_at) VALUES (p_group, 0, i, clock_timestamp() + v_full);
         END IF;
     END LOOP;
@@ -6137,4 +6139,4 @@ BEGIN
         END LOOP;
     END LOOP;
 END $$;
-COMMENT ON FUNCTION belfry.baseline() IS '4a0004b0cb581d513437004d6bfa91695dce602d24143ae27eefa106e3f5be26';
+COMMENT ON FUNCTION belfry.baseline() IS '049ea403bb63edeff7bf1662dfb2123636959568977e935e1b912d61d6bd2f37';

@@ -169,7 +169,7 @@ func TestLimitsOfADeletedGroup(t *testing.T) {
 	c.pushIDs("q", "1", "1")
 	c.pushIDs("q", "2", "2")
 	rows := func() (n int) {
-		s.scan(t, `SELECT (SELECT count(*) FROM belfry.limit_slot) + (SELECT count(*) FROM belfry.limit_bucket)`, nil, &n)
+		s.scan(t, `SELECT (SELECT count(*) FROM belfry.limit_slot) + (SELECT count(*) FROM belfry.limit_bucket) + (SELECT count(*) FROM belfry.limit_number)`, nil, &n)
 		return n
 	}
 	c.setLimits(queueLimits, `{"concurrency":2}`)
@@ -177,7 +177,7 @@ func TestLimitsOfADeletedGroup(t *testing.T) {
 	for _, query := range []string{"deleteMetadata=false", "deleteMetadata=true"} {
 		c.pop("q", "consumerGroup=g&subscriptionMode=timestamp&subscriptionFrom=2026-01-01T00:00:00Z").ok(http.StatusOK)
 		require.Equal(t, http.StatusNoContent, c.pop("q", "consumerGroup=g").Status)
-		require.Equal(t, 2, rows())
+		require.Equal(t, 4, rows())
 		c.deleteGroup("g", "?"+query)
 		until(t, "the rows of the group are deleted", func() bool { return rows() == 0 })
 	}
@@ -275,4 +275,36 @@ func TestLimitsAreUndone(t *testing.T) {
 	c.exec(`SELECT belfry.limit_group('q', NULL, '{"concurrency":3}')`)
 	ask[api.Undo](c, post(undo(), "")).ok(http.StatusOK)
 	require.Nil(t, c.showLimits("g").Limits, "a change in SQL is undone too")
+}
+
+// A change of the rate empties the bucket, also if its number of parts changes. So repeated changes deliver no burst. When the number
+// grows again, each part has its row.
+func TestAChangeOfTheRateAllowsNoBurst(t *testing.T) {
+	t.Parallel()
+	c := start(t).client(t)
+	var ids []string
+	for range 400 {
+		ids = append(ids, string(rune('a'+len(ids)%26))+strings.Repeat("x", len(ids)))
+	}
+	c.pushIDs("q", "p", ids...)
+	delivered := func() int {
+		got := c.pop("q", "consumerGroup=g&subscriptionMode=all&autoAck=true&batch=400")
+		if got.Status == http.StatusNoContent {
+			return 0
+		}
+		return len(got.ok(http.StatusOK).ids())
+	}
+	c.setLimits(limitsOf("g"), `{"rateLimit":{"messages":1,"per":"1h","burst":20}}`)
+	require.Equal(t, 20, delivered())
+	for _, burst := range []string{"160", "10", "130", "20"} {
+		c.setLimits(limitsOf("g"), `{"rateLimit":{"messages":1,"per":"1h","burst":`+burst+`}}`)
+		require.Zero(t, *c.showLimits("g").Use.Tokens)
+		require.Zero(t, delivered(), "the burst is %s now", burst)
+	}
+	ask[api.LimitsSet](c, remove(limitsOf("g"))).ok(http.StatusOK)
+	c.setLimits(limitsOf("g"), `{"rateLimit":{"messages":160,"per":"24h"}}`)
+	require.Zero(t, delivered())
+	c.exec(`UPDATE belfry.limit_bucket SET full_at = now()`)
+	require.Equal(t, int64(160), *c.showLimits("g").Use.Tokens)
+	require.Equal(t, 160, delivered())
 }
