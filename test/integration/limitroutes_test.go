@@ -3,6 +3,7 @@ package integration_test
 import (
 	"encoding/json"
 	"net/http"
+	"strconv"
 	"strings"
 	"testing"
 
@@ -284,7 +285,7 @@ func TestAChangeOfTheRateAllowsNoBurst(t *testing.T) {
 	c := start(t).client(t)
 	var ids []string
 	for range 400 {
-		ids = append(ids, string(rune('a'+len(ids)%26))+strings.Repeat("x", len(ids)))
+		ids = append(ids, strconv.Itoa(len(ids)))
 	}
 	c.pushIDs("q", "p", ids...)
 	delivered := func() int {
