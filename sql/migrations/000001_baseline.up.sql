@@ -4054,7 +4054,8 @@ BEGIN
        IS DISTINCT FROM (p_is.tenant_rate_messages, p_is.tenant_rate_per, p_is.tenant_rate_burst)
     THEN
         UPDATE belfry.limit_bucket b
-           SET full_at = clock_timestamp() + p_is.tenant_rate_per * (p_is.tenant_rate_burst::float8 / p_is.tenant_rate_messages)
+           SET full_at = clock_timestamp() + p_is.tenant_rate_per * (p_is.tenant_rate_burst::float8 / p_is.tenant_rate_messages),
+               taken_at = clock_timestamp()
          WHERE b.group_id = p_group AND b.tenant_id <> 0;
     END IF;
     IF p_is.rate_messages IS NULL OR (p_was.rate_messages, p_was.rate_per, p_was.rate_burst)
@@ -4064,14 +4065,17 @@ BEGIN
         RETURN;
     END IF;
     DELETE FROM belfry.limit_bucket b WHERE b.group_id = p_group AND b.tenant_id = 0 AND b.part >= v_parts;
+    DELETE FROM belfry.limit_number n WHERE n.group_id = p_group AND n.tenant_id = 0 AND n.kind = 2 AND n.number >= v_parts;
     FOR i IN 0 .. v_parts - 1 LOOP
         v_full := p_is.rate_per * ((p_is.rate_burst / v_parts + (i < p_is.rate_burst % v_parts)::integer) * v_parts::float8 / p_is.rate_messages);
-        UPDATE belfry.limit_bucket b SET full_at = clock_timestamp() + v_full WHERE b.group_id = p_group AND b.tenant_id = 0 AND b.part = i;
+        UPDATE belfry.limit_bucket b SET full_at = clock_timestamp() + v_full, taken_at = clock_timestamp() WHERE b.group_id = p_group AND b.tenant_id = 0 AND b.part = i;
         CONTINUE WHEN FOUND;
         PERFORM pg_advisory_xact_lock(belfry.limit_key(2, p_group, 0, i));
-        UPDATE belfry.limit_bucket b SET full_at = clock_timestamp() + v_full WHERE b.group_id = p_group AND b.tenant_id = 0 AND b.part = i;
+        UPDATE belfry.limit_bucket b SET full_at = clock_timestamp() + v_full, taken_at = clock_timestamp() WHERE b.group_id = p_group AND b.tenant_id = 0 AND b.part = i;
         IF NOT FOUND THEN
-            INSERT INTO belfry.limit_bucket (group_id, tenant_id, part, full_at) VALUES (p_group, 0, i, clock_timestamp() + v_full);
+            INSERT INTO belfry.limit_number (group_id, tenant_id, kind, number) VALUES (p_group, 0, 2, i) ON CONFLICT DO NOTHING;
+            INSERT INTO belfry.limit_bucket (group_id, tenant_id, part, full_at, taken_at)
+            VALUES (p_group, 0, i, clock_timestamp() + v_full, clock_timestamp());
         END IF;
     END LOOP;
 END $$;
@@ -5384,14 +5388,14 @@ BEGIN
         ('producer admin', 'GRANT EXECUTE ON FUNCTION belfry.unschedule(text), belfry.schedule(text, text, json, text, interval, timestamptz, text, '
             'text, json, interval, timestamptz, timestamptz, interval, text, text) TO %I'),
         ('producer consumer admin', (SELECT 'GRANT EXECUTE ON FUNCTION ' || string_agg(f.oid::regprocedure::text, ', ' ORDER BY f.oid) || ' TO %I' FROM pg_proc f
-            WHERE f.pronamespace = 'belfry'::regnamespace AND (NOT f.prosecdef OR f.proname = 'await') AND f.proname NOT LIKE 'change_pause%' AND f.proname NOT IN ('unblock_partition', 'set_limits'))),
+            WHERE f.pronamespace = 'belfry'::regnamespace AND (NOT f.prosecdef OR f.proname = 'await') AND f.proname NOT LIKE 'change_pause%' AND f.proname NOT IN ('set_limits', 'unblock_partition'))),
         ('consumer admin', 'GRANT EXECUTE ON FUNCTION belfry.subscribe(text, text, text, timestamptz), '
             'belfry.pop(text, text, integer, text, integer), belfry.ack(uuid, uuid[], text, text, interval), belfry.extend(uuid, bigint) TO %I'),
         ('admin', 'GRANT SELECT, INSERT, UPDATE, DELETE ON ALL TABLES IN SCHEMA belfry TO %I'),
         ('admin', 'GRANT EXECUTE ON FUNCTION belfry.advance_ids(), belfry.change_grant(text, name, text, text, boolean), '
             'belfry.pause(text, text, text, text), belfry.resume(text, text, text), belfry.change_pause(text, text, text, boolean, text), '
-            'belfry.unblock(text, text, text, text), belfry.unblock_partition(text, text, text, text, boolean), '
-            'belfry.limit_group(text, text, json), belfry.set_limits(text, text, json) TO %I'),
+            'belfry.limit_group(text, text, json), belfry.set_limits(text, text, json), '
+            'belfry.unblock(text, text, text, text), belfry.unblock_partition(text, text, text, text, boolean) TO %I'),
         ('admin', 'REVOKE INSERT, UPDATE, DELETE ON belfry.schema_migrations FROM %I'),
         ('admin', 'ALTER DEFAULT PRIVILEGES FOR ROLE %2$I IN SCHEMA belfry GRANT SELECT, INSERT, UPDATE, DELETE ON TABLES TO %1$I')
     ) AS s(kinds, text)
@@ -6175,4 +6179,4 @@ BEGIN
         END LOOP;
     END LOOP;
 END $$;
-COMMENT ON FUNCTION belfry.baseline() IS 'cee410a11674b4705fb035e7522ce410e3447fc076e10d9bb6728f21c7a25e58';
+COMMENT ON FUNCTION belfry.baseline() IS 'f666ec9f79f6e31ceca354d0e55ddae8ff3ff3718b9b432ee09b8a4530054b2c';

@@ -2,5 +2,7 @@
 -- makes new ones.
 WITH places AS (
     DELETE FROM belfry.limit_slot s WHERE s.group_id = $1::bigint
+), numbers AS (
+    DELETE FROM belfry.limit_number n WHERE n.group_id = $1::bigint
 )
 DELETE FROM belfry.limit_bucket b WHERE b.group_id = $1::bigint
