@@ -8,6 +8,10 @@ DECLARE
     v_lease_end timestamptz;
     v_next timestamptz;
 BEGIN
+    v_next := belfry.breaker_until(p_group, p_limits, v_now);
+    IF v_next IS NOT NULL THEN
+        RETURN v_next;
+    END IF;
     SELECT o.* INTO l FROM belfry.group_limit o WHERE o.id = p_limits;
     IF l.concurrency IS NOT NULL THEN
         SELECT count(*), min(c.lease_until) INTO v_live, v_lease_end

@@ -16,6 +16,7 @@ const (
 	ErrMessageNotFound = "Message not found"
 	errLease           = "Invalid or expired lease"
 	errNoCursor        = "The consumer group has not popped from this partition"
+	errNoBreaker       = "Not applied: the consumer group has no breaker that pauseGroup could open. Set the limit breaker of the group, or leave out pauseGroup"
 	errAfterFailure    = "Not applied: an earlier message of this partition failed in the same call, so this one is redelivered with it"
 )
 
@@ -27,6 +28,8 @@ const (
 	itemAck item = 1
 	// itemCursor is a locked cursor.
 	itemCursor item = 2
+	// itemGroup is a group whose breaker changed.
+	itemGroup item = 3
 )
 
 // verdict says why an ack was not applied, or that it made a dead letter. An ack that was applied
@@ -38,6 +41,7 @@ const (
 	verdictAfterFailure verdict = 2
 	verdictNoEffect     verdict = 3
 	verdictDeadLetter   verdict = 4
+	verdictNoBreaker    verdict = 5
 )
 
 // row is one row of belfry.apply_acks. Only the columns of its item are set.
@@ -83,6 +87,8 @@ func (f *Flush) Read(results pgx.BatchResults) error {
 			acks = append(acks, r)
 		case itemCursor:
 			f.addCursor(&r)
+		case itemGroup:
+			f.ready = append(f.ready, queue.Ready{Group: r.group.Int64})
 		default:
 			return fmt.Errorf("belfry.apply_acks returned a row with the unknown item %d", r.item)
 		}
@@ -158,6 +164,8 @@ func (f *Flush) applyVerdict(r *row) {
 			result.Error = errLease
 		case verdictAfterFailure:
 			result.Error = errAfterFailure
+		case verdictNoBreaker:
+			result.Error = errNoBreaker
 		case verdictNoEffect: // no reason, for compatibility
 		}
 		result.Success, result.Resolved = false, false
