@@ -288,7 +288,6 @@ CREATE TYPE belfry.outcome AS (
     completed    bigint,  -- the number of completed messages
     failed       bigint,  -- the number of failed deliveries
     run          bigint,  -- the number of failed deliveries after the last completed message
-    failed_first boolean, -- the first outcome is a failure
     pause        bigint,  -- the longest pause that a consumer asks for, in milliseconds; NULL: none
     error        text     -- of the last failure
 );
@@ -1364,7 +1363,6 @@ REVOKE ALL ON FUNCTION belfry.ack(uuid, uuid[], text, text, interval, interval) 
 CREATE FUNCTION belfry.add_outcome(p_outcome belfry.outcome, p_completed bigint, p_failed bigint, p_error bytea) RETURNS belfry.outcome
 LANGUAGE plpgsql IMMUTABLE AS $$
 BEGIN
-    p_outcome.failed_first := coalesce(p_outcome.failed_first, p_failed > 0);
     p_outcome.completed := coalesce(p_outcome.completed, 0) + p_completed;
     p_outcome.failed := coalesce(p_outcome.failed, 0) + p_failed;
     p_outcome.run := CASE WHEN p_completed > 0 THEN 0 ELSE coalesce(p_outcome.run, 0) + p_failed END;
@@ -2656,7 +2654,7 @@ BEGIN
     IF v_attempts IS NOT NULL THEN
         PERFORM belfry.record_attempts(v_attempts);
         IF p_limits IS NOT NULL THEN
-            PERFORM belfry.count_outcomes(ARRAY[ROW(p_group, p_limits, p_partition, c.lease_id, c.lease_until, 0, 1, 1, true, NULL,
+            PERFORM belfry.count_outcomes(ARRAY[ROW(p_group, p_limits, p_partition, c.lease_id, c.lease_until, 0, 1, 1, NULL,
                                                     'a lease ended without an ack')::belfry.outcome]);
         END IF;
     END IF;
@@ -4169,8 +4167,8 @@ REVOKE ALL ON FUNCTION belfry.close_breaker(text, text) FROM PUBLIC;
 -- Counts outcomes for the breakers of their groups, and opens or closes the breakers. Returns the groups whose breaker changed
 -- or whose probe ended: their waiting requests must ask again after the commit. Groups without a breaker are ignored.
 --
---   1. While a breaker is open, only its probe counts. A completed message of the probe closes the breaker. A failure
---      opens it again, with a longer pause. The first outcome of the probe decides.
+--   1. While a breaker is open, only its probe counts. A completed message of the probe closes the breaker. If
+--      no message of the call is completed, a failure opens it again, with a longer pause.
 --   2. While it is closed, belfry.count_part counts, and a failure is judged: the breaker opens after
 --      breaker_failures failures in a row, or if the share of failures in the last breaker_window is
 --      breaker_share, with at least breaker_minimum outcomes.
@@ -4218,7 +4216,7 @@ BEGIN
             IF b.opened_at IS NOT NULL AND o.lease_id = b.probe_lease AND o.partition_id = b.probe_partition THEN
                 v_changed := true;
                 v_probe := true;
-                IF o.completed > 0 AND NOT o.failed_first THEN
+                IF o.completed > 0 THEN
                     IF NOT belfry.lock_breaker(l.group_id) THEN
                         CONTINUE;
                     END IF;
@@ -6131,4 +6129,4 @@ BEGIN
         END LOOP;
     END LOOP;
 END $$;
-COMMENT ON FUNCTION belfry.baseline() IS 'e85fbd42010ab44e50d17187bc29da0077c698849137617455f7ffdfe1630b4d';
+COMMENT ON FUNCTION belfry.baseline() IS '51a8bd53cf865e6c78758a9dc32425cdc23172126af783fc2c63309004a823e7';

@@ -9,7 +9,6 @@ CREATE TYPE belfry.outcome AS (
     completed    bigint,  -- the number of completed messages
     failed       bigint,  -- the number of failed deliveries
     run          bigint,  -- the number of failed deliveries after the last completed message
-    failed_first boolean, -- the first outcome is a failure
     pause        bigint,  -- the longest pause that a consumer asks for, in milliseconds; NULL: none
     error        text     -- of the last failure
 );

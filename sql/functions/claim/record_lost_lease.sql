@@ -23,7 +23,7 @@ BEGIN
     IF v_attempts IS NOT NULL THEN
         PERFORM belfry.record_attempts(v_attempts);
         IF p_limits IS NOT NULL THEN
-            PERFORM belfry.count_outcomes(ARRAY[ROW(p_group, p_limits, p_partition, c.lease_id, c.lease_until, 0, 1, 1, true, NULL,
+            PERFORM belfry.count_outcomes(ARRAY[ROW(p_group, p_limits, p_partition, c.lease_id, c.lease_until, 0, 1, 1, NULL,
                                                     'a lease ended without an ack')::belfry.outcome]);
         END IF;
     END IF;

@@ -1,8 +1,8 @@
 -- Counts outcomes for the breakers of their groups, and opens or closes the breakers. Returns the groups whose breaker changed
 -- or whose probe ended: their waiting requests must ask again after the commit. Groups without a breaker are ignored.
 --
---   1. While a breaker is open, only its probe counts. A completed message of the probe closes the breaker. A failure
---      opens it again, with a longer pause. The first outcome of the probe decides.
+--   1. While a breaker is open, only its probe counts. A completed message of the probe closes the breaker. If
+--      no message of the call is completed, a failure opens it again, with a longer pause.
 --   2. While it is closed, belfry.count_part counts, and a failure is judged: the breaker opens after
 --      breaker_failures failures in a row, or if the share of failures in the last breaker_window is
 --      breaker_share, with at least breaker_minimum outcomes.
@@ -50,7 +50,7 @@ BEGIN
             IF b.opened_at IS NOT NULL AND o.lease_id = b.probe_lease AND o.partition_id = b.probe_partition THEN
                 v_changed := true;
                 v_probe := true;
-                IF o.completed > 0 AND NOT o.failed_first THEN
+                IF o.completed > 0 THEN
                     IF NOT belfry.lock_breaker(l.group_id) THEN
                         CONTINUE;
                     END IF;
