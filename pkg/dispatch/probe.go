@@ -129,6 +129,8 @@ func (d *Dispatcher) shareGroups(in *intent) {
 func (d *Dispatcher) conclude(target queue.Target, o *readiness.Observation, delivery *queue.Delivery) {
 	switch {
 	case delivery.Gone:
+	case delivery.Limited:
+		d.Readiness.SetLimited(target, o, delivery.LimitedIn)
 	case len(delivery.Messages) > 0:
 		d.Readiness.SetTaken(target, o, partitionsOf(delivery))
 	case delivery.Paused:

@@ -1154,7 +1154,9 @@ CREATE TYPE belfry.ack_row AS (
     ready_at     timestamptz,
     ready_in     float8,
     -- A wake must follow the commit: ready_at is NULL, or the cursor has or had redriven messages.
-    needs_wake   boolean
+    needs_wake   boolean,
+    -- The acks ended a lease of a group whose limits count leases, so a claim that they refused may succeed.
+    gives_room   boolean
 );
 
 -- From sql/schema/ack_change.sql.
@@ -1176,7 +1178,8 @@ CREATE TYPE belfry.ack_change AS (
     retry_at         timestamptz,
     settled          integer, -- the number of redriven messages that the acks settled
     settled_of_lease integer, -- the number of settled messages that the lease had delivered
-    judged_at        timestamptz
+    judged_at        timestamptz,
+    limits_id        bigint -- the limits of the group
 );
 
 -- From sql/functions/claim/due_at.sql.
@@ -1333,7 +1336,8 @@ BEGIN
     IF v_acked IS NULL THEN
         RETURN 0;
     END IF;
-    SELECT bool_or(a.verdict = 1) AS lost, bool_or(a.verdict = 5) AS no_breaker, bool_or(a.item = 2) AS found, bool_or(a.ended_by IS NOT NULL) AS released INTO r
+    SELECT bool_or(a.verdict = 1) AS lost, bool_or(a.verdict = 5) AS no_breaker, bool_or(a.item = 2) AS found, bool_or(a.ended_by IS NOT NULL) AS released,
+           bool_or(a.gives_room) AS gives_room INTO r
       FROM (SELECT p.id, p.uid FROM belfry.partition p
              WHERE p.id >= k.partition_id AND p.id <= k.partition_id
              ORDER BY p.id DESC LIMIT 1) AS p
@@ -1352,6 +1356,9 @@ BEGIN
             HINT = 'Set the limit breaker of the group, or leave out pause_group.';
     ELSIF r.released THEN
         PERFORM belfry.announce_ready(k.group_id, k.partition_id);
+    END IF;
+    IF r.gives_room THEN
+        PERFORM belfry.announce_room(k.group_id);
     END IF;
     RETURN coalesce(cardinality(v_held), 0);
 END $$;
@@ -1608,7 +1615,7 @@ BEGIN
                     convert_from(p_errors[i], 'UTF8'), p_consumers[i], p_instance)::belfry.attempt);
             END IF;
             IF v_verdict IS NOT NULL THEN
-                RETURN NEXT ROW(1, i, v_verdict, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL)::belfry.ack_row;
+                RETURN NEXT ROW(1, i, v_verdict, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL)::belfry.ack_row;
             END IF;
 
             -- After the last ack of the call: move the cursor past dead letters, count a failure, and
@@ -1663,16 +1670,16 @@ BEGIN
         IF v_changed OR v_redeliver OR v_settled_count > 0 THEN
             v_changes := array_append(v_changes, ROW(k.ctid, k.ord, k.partition_id, k.group_id, CASE WHEN k.lease_until > v_now THEN k.lease_id END,
                 v_ended_by, v_released, v_committed, v_skip, v_failures, v_attempts, v_retry_at, v_settled_count, v_settled_of_lease,
-                v_now)::belfry.ack_change);
+                v_now, k.limits_id)::belfry.ack_change);
         ELSE
-            RETURN NEXT ROW(2, NULL, NULL, k.ord, k.partition_id, k.group_id, v_lease, v_ended_by, NULL, NULL, NULL)::belfry.ack_row;
+            RETURN NEXT ROW(2, NULL, NULL, k.ord, k.partition_id, k.group_id, v_lease, v_ended_by, NULL, NULL, NULL, NULL)::belfry.ack_row;
         END IF;
     END LOOP;
 
     IF v_outcomes IS NOT NULL THEN
         RETURN QUERY
         SELECT 3::smallint, NULL::integer, NULL::smallint, NULL::integer, NULL::bigint, g.id, NULL::uuid, NULL::integer, NULL::timestamptz,
-               NULL::float8, NULL::boolean
+               NULL::float8, NULL::boolean, true
           FROM belfry.count_outcomes(v_outcomes) AS g(id);
     END IF;
     IF v_tried IS NOT NULL THEN
@@ -1712,7 +1719,8 @@ BEGIN
               CASE WHEN d.released THEN c.ready_at END,
               CASE WHEN d.released THEN extract(epoch FROM c.ready_at - statement_timestamp())::float8 END,
               d.released AND CASE WHEN c.redrives > 0 OR d.settled > 0 THEN true
-                                  WHEN c.ready_at IS NULL THEN NOT p_alone OR NOT belfry.hold_drained(d.partition_id, d.committed) ELSE false END;
+                                  WHEN c.ready_at IS NULL THEN NOT p_alone OR NOT belfry.hold_drained(d.partition_id, d.committed) ELSE false END,
+              d.released AND d.limits_id IS NOT NULL AND belfry.counts_leases(d.limits_id, d.group_id);
 END $$;
 
 -- From sql/functions/ack/park.sql.
@@ -4023,6 +4031,18 @@ BEGIN
     END IF;
 END $$;
 
+-- From sql/functions/limit/announce_room.sql.
+
+-- Announces at the commit that the limits of a group have room, because a lease ends; see belfry.announce_ready.
+CREATE FUNCTION belfry.announce_room(p_group bigint) RETURNS void LANGUAGE plpgsql AS $$
+BEGIN
+    IF lower(coalesce(current_setting('belfry.notify', true), '')) IN ('off', 'false', 'no', '0')
+       OR pg_notification_queue_usage() >= 0.97 THEN -- a full queue would fail the transaction
+        RETURN;
+    END IF;
+    PERFORM pg_notify('belfry', format('1;i=00000000-0000-0000-0000-000000000000;r=%s/-1@0', p_group));
+END $$;
+
 -- From sql/functions/limit/audit_breaker.sql.
 
 -- Writes a row of the audit for a breaker that opened or closed by itself. The events come from the audit.
@@ -4325,6 +4345,14 @@ BEGIN
     END LOOP;
     RETURN false;
 END $$;
+
+-- From sql/functions/limit/counts_leases.sql.
+
+-- Reports whether the end of a lease of a group gives room: the limits count leases, or the breaker waits for its probe.
+CREATE FUNCTION belfry.counts_leases(p_limits bigint, p_group bigint) RETURNS boolean LANGUAGE sql STABLE AS $$
+    SELECT coalesce((SELECT l.concurrency IS NOT NULL OR l.tenant_concurrency IS NOT NULL FROM belfry.group_limit l WHERE l.id = p_limits), false)
+        OR EXISTS (SELECT FROM belfry.breaker b WHERE b.group_id = p_group AND b.probe_lease IS NOT NULL)
+$$;
 
 -- From sql/functions/limit/duration_text.sql.
 
@@ -6472,4 +6500,4 @@ BEGIN
         END LOOP;
     END LOOP;
 END $$;
-COMMENT ON FUNCTION belfry.baseline() IS 'a7ad30f3b7d3667468e79acd792889629bcda7ace75a8927ec3929583cfb125c';
+COMMENT ON FUNCTION belfry.baseline() IS '5858bd1b1fdaedfaa5930690b187ee4cc1819b47719be2645d7c1c1874fd7c06';

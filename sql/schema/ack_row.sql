@@ -23,5 +23,7 @@ CREATE TYPE belfry.ack_row AS (
     ready_at     timestamptz,
     ready_in     float8,
     -- A wake must follow the commit: ready_at is NULL, or the cursor has or had redriven messages.
-    needs_wake   boolean
+    needs_wake   boolean,
+    -- The acks ended a lease of a group whose limits count leases, so a claim that they refused may succeed.
+    gives_room   boolean
 );

@@ -144,6 +144,9 @@ func (w *Watcher) preflight(ctx context.Context, req *queue.PopRequest, target q
 	case paused:
 		w.Readiness.SetPaused(target, observation)
 		return probeEmpty, due, nil
+	case len(due.filled) > 0 && results[0].Limited:
+		w.Readiness.SetLimited(target, observation, results[0].LimitedIn)
+		return probeEmpty, due, nil
 	case len(due.filled) > 0:
 		result = probeReady
 	case len(due.drained) > 0, windowOpen: // nothing announces the end of the window

@@ -219,7 +219,11 @@ func (s *Store) QueuesOf(ctx context.Context, ids []queue.ID, allowed func(at in
 // instant is less than ten seconds ahead, because it may pass before the commit. Then OnReady drops the
 // floors of the group.
 func (s *Store) OnReady(ready []queue.Ready, origin events.Origin) {
-	s.floors.Ready(ready...)
+	for _, r := range ready {
+		if r.Partition != queue.Room {
+			s.floors.Ready(r)
+		}
+	}
 	if origin != events.SQL {
 		return
 	}

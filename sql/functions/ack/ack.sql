@@ -69,7 +69,8 @@ BEGIN
     IF v_acked IS NULL THEN
         RETURN 0;
     END IF;
-    SELECT bool_or(a.verdict = 1) AS lost, bool_or(a.verdict = 5) AS no_breaker, bool_or(a.item = 2) AS found, bool_or(a.ended_by IS NOT NULL) AS released INTO r
+    SELECT bool_or(a.verdict = 1) AS lost, bool_or(a.verdict = 5) AS no_breaker, bool_or(a.item = 2) AS found, bool_or(a.ended_by IS NOT NULL) AS released,
+           bool_or(a.gives_room) AS gives_room INTO r
       FROM (SELECT p.id, p.uid FROM belfry.partition p
              WHERE p.id >= k.partition_id AND p.id <= k.partition_id
              ORDER BY p.id DESC LIMIT 1) AS p
@@ -88,6 +89,9 @@ BEGIN
             HINT = 'Set the limit breaker of the group, or leave out pause_group.';
     ELSIF r.released THEN
         PERFORM belfry.announce_ready(k.group_id, k.partition_id);
+    END IF;
+    IF r.gives_room THEN
+        PERFORM belfry.announce_room(k.group_id);
     END IF;
     RETURN coalesce(cardinality(v_held), 0);
 END $$;

@@ -58,6 +58,7 @@ type row struct {
 	readyAt          pgtype.Timestamptz
 	readyIn          pgtype.Float8
 	needsWake        pgtype.Bool
+	givesRoom        pgtype.Bool
 }
 
 // lockedCursor is a locked cursor with its lease before and after the acks.
@@ -79,7 +80,7 @@ func (f *Flush) Read(results pgx.BatchResults) error {
 	var r row
 	columns := []any{
 		&r.item, &r.entry, &r.verdict, &r.cursor, &r.partition, &r.group, &r.leaseBefore, &r.endedBy, &r.readyAt, &r.readyIn,
-		&r.needsWake,
+		&r.needsWake, &r.givesRoom,
 	}
 	err := pipeline.ForEach(results, "applying acks", columns, func() error {
 		switch r.item {
@@ -88,7 +89,7 @@ func (f *Flush) Read(results pgx.BatchResults) error {
 		case itemCursor:
 			f.addCursor(&r)
 		case itemGroup:
-			f.ready = append(f.ready, queue.Ready{Group: r.group.Int64})
+			f.ready = append(f.ready, queue.Ready{Group: r.group.Int64, Partition: queue.Room})
 		default:
 			return fmt.Errorf("belfry.apply_acks returned a row with the unknown item %d", r.item)
 		}
@@ -115,6 +116,9 @@ func (f *Flush) addCursor(r *row) {
 	}
 	if r.needsWake.Bool {
 		f.needWake = append(f.needWake, r.partition.Int64)
+	}
+	if r.givesRoom.Bool {
+		f.ready = append(f.ready, queue.Ready{Group: r.group.Int64, Partition: queue.Room})
 	}
 	if r.readyIn.Valid {
 		f.ready = append(f.ready, queue.Ready{

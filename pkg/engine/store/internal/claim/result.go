@@ -37,6 +37,8 @@ const (
 	outcomeDrained outcome = 4
 	// outcomePaused means that the queue, the partition or the group is paused.
 	outcomePaused outcome = 5
+	// outcomeLimited means that the limits of the group allow no more before readyAt.
+	outcomeLimited outcome = 6
 )
 
 // partition is a due partition with the result of the claim.
@@ -142,6 +144,8 @@ type result struct {
 	undecryptedPartition int64
 	// seen is the observation of the scan. seen.Now is zero if the scan moves no floors.
 	seen scanfloor.Observation
+	// limitedUntil is the instant before which the limits of the group allow no more. Zero: they may allow more now.
+	limitedUntil time.Time
 	// settled is set if the claim, or the settle after it, changed a due cursor without a message
 	// to deliver. Then the next claim may find another cursor.
 	settled bool
@@ -191,6 +195,10 @@ func (c *Claimer) read(rows pgx.Rows, call *claimCall) error {
 }
 
 func (r *result) addPartition(p partition) {
+	if p.outcome == outcomeLimited {
+		r.limitedUntil = p.readyAt // the row describes the group, not the partition
+		return
+	}
 	r.partitions = append(r.partitions, p)
 	if p.delivered() {
 		r.delivery.Partitions++
@@ -218,6 +226,9 @@ func (r *result) conclude(s *summary) {
 		if !p.readyAt.IsZero() {
 			d.NoteDueIn(p.readyAt.Sub(d.DatabaseNow))
 		}
+	}
+	if !r.limitedUntil.IsZero() {
+		d.Limited, d.LimitedIn = true, r.limitedUntil.Sub(d.DatabaseNow)
 	}
 	if !s.dueFloor.IsZero() {
 		r.seen = scanfloor.Observation{Now: d.DatabaseNow, Due: s.dueFloor, Next: s.nextFloor}
