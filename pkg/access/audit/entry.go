@@ -39,6 +39,8 @@ const (
 	RunSchedule          = "schedule.run"
 	SetLimits            = "limits.set"
 	RemoveLimits         = "limits.remove"
+	OpenBreaker          = "breaker.open"
+	CloseBreaker         = "breaker.close"
 	DeleteStream         = "stream.delete"
 	SetPushMaintenance   = "maintenance.push"
 	SetPopMaintenance    = "maintenance.pop"
