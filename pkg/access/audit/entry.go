@@ -41,6 +41,7 @@ const (
 	RemoveLimits         = "limits.remove"
 	OpenBreaker          = "breaker.open"
 	CloseBreaker         = "breaker.close"
+	ProbeBreaker         = "breaker.probe"
 	DeleteStream         = "stream.delete"
 	SetPushMaintenance   = "maintenance.push"
 	SetPopMaintenance    = "maintenance.pop"
