@@ -13,7 +13,7 @@ func (d *Dispatcher) resolve(in *intent) ([]readiness.Key, error) {
 	if in.req.Tags != nil {
 		return readiness.TagKeys(in.req, in.watchedGroups), nil
 	}
-	target, ok, err := d.Store.Resolve(in.ctx, in.req)
+	target, joining, ok, err := d.Store.Resolve(in.ctx, in.req)
 	switch {
 	case err != nil:
 		return nil, err
@@ -22,6 +22,9 @@ func (d *Dispatcher) resolve(in *intent) ([]readiness.Key, error) {
 		return readiness.CreationKeys(in.req), nil
 	}
 	d.Intents.register(in, target)
+	if joining {
+		in.firstProbeDone = false // a pop waits for the end of the join, and a round does not
+	}
 	in.wake = d.Readiness.Found(in.wake, target)
 	return []readiness.Key{readiness.TargetKey(target)}, nil
 }
@@ -41,7 +44,7 @@ func (d *Dispatcher) probe(in *intent) (found *queue.Delivery, again bool, err e
 		// The target may have been created between resolve and the ticket. Then the intent needs a
 		// ticket for the new target before it probes.
 		in.firstProbeDone = true
-		_, again, err = d.Store.Resolve(in.ctx, in.req)
+		_, _, again, err = d.Store.Resolve(in.ctx, in.req)
 		return nil, again, err
 	case d.Proven() && d.Readiness.KnownEmpty(target):
 		// The next probe is part of a round, together with all intents that wake at the same time.

@@ -31,6 +31,7 @@ type ListenerState = observe.ListenerState
 
 // Catalog configures, pauses and deletes queues, and wakes the waiting pops of a queue.
 type Catalog interface {
+	flow.Blocks
 	operate.Catalog
 	queen.Catalog
 }

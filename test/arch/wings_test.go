@@ -32,7 +32,7 @@ var wings = []wing{
 	{"pkg/cli", "pkg/client pkg/client/api", `. > noun > verb > session >
 		answer manifest pusher top >
 		contexts demo instant outage output payload progress request`},
-	{"pkg/client", "pkg/client/api", ". > reach schedules spans"},
+	{"pkg/client", "pkg/client/api", ". > limits reach schedules spans"},
 	{"pkg/client/api", "", "sheet > ."}, // the requests and answers, which the server uses too
 	{"pkg/httpapi", "pkg/client/api pkg/insight pkg/dispatch pkg/engine pkg/access pkg/process pkg/queue config/setting", `. >
 		data flow operate queen repair schedules spans > deadletters > observe > lists >

@@ -38,7 +38,7 @@ func popIn(t *testing.T, pops int, servers ...*server) <-chan delivery {
 	return got
 }
 
-func receive(t *testing.T, from <-chan delivery) delivery {
+func receiveOne(t *testing.T, from <-chan delivery) delivery {
 	t.Helper()
 	select {
 	case d := <-from:
@@ -84,7 +84,7 @@ func TestTheBreakerOfAGroup(t *testing.T) {
 	there.untilProven(t, 1)
 	got := popIn(t, consumers, s, there)
 	for pauses := 2.0; pauses <= 4; pauses *= 2 {
-		probe := receive(t, got)
+		probe := receiveOne(t, got)
 		require.False(t, time.Now().Before(*b.Until), "the breaker let a lease pass during its pause")
 		for _, at := range []*server{s, there} {
 			require.Equal(t, http.StatusNoContent, at.client(t).pop("q", "").Status)
@@ -104,7 +104,7 @@ func TestTheBreakerOfAGroup(t *testing.T) {
 	}
 	require.Equal(t, "closed", c.breaker().State)
 	for range consumers - 2 { // two got the probes
-		receive(t, got)
+		receiveOne(t, got)
 	}
 	var actions []string
 	for _, entry := range c.audit("limit=100").Entries {

@@ -1,6 +1,7 @@
 package integration_test
 
 import (
+	"encoding/json"
 	"net/http"
 	"strings"
 	"testing"
@@ -246,4 +247,32 @@ func TestAChangeOfLimitsWakesWaitingPops(t *testing.T) {
 		ask[api.LimitsSet](c, remove(path)).ok(http.StatusOK)
 		require.Equal(t, []string{"2"}, waiting.delivery().ok(http.StatusOK).ids())
 	}
+}
+
+// A change of limits can be undone, until another change follows.
+func TestLimitsAreUndone(t *testing.T) {
+	t.Parallel()
+	c := start(t).client(t)
+	c.pushIDs("q", "p", "1")
+	undo := func() string { return "/api/v1/audit/" + c.audit("limit=1").Entries[0].ID + "/undo" }
+	c.setLimits(limitsOf("g"), `{"concurrency":5}`)
+	first := undo()
+	c.setLimits(limitsOf("g"), `{"concurrency":8,"fair":true}`)
+	second := undo()
+	for _, call := range []call{get(first), post(first, "")} {
+		refused := ask[json.RawMessage](c.loose(), call)
+		require.Equal(t, http.StatusConflict, refused.Status)
+		require.Contains(t, string(refused.Raw), "the limits were changed again since")
+	}
+	want := []api.UndoneValue{{Name: "limits", Now: json.RawMessage(`{"concurrency":8,"fair":true}`), Then: json.RawMessage(`{"concurrency":5}`)}}
+	require.Equal(t, want, ask[api.Undo](c, get(second)).ok(http.StatusOK).Values)
+	require.Equal(t, want, ask[api.Undo](c, post(second, "")).ok(http.StatusOK).Values)
+	require.Equal(t, int64(5), c.showLimits("g").Limits.Concurrency)
+	done := ask[api.Undo](c, post(first, "")).ok(http.StatusOK)
+	require.Equal(t, []any{"limits.remove", "null"}, []any{done.UndoAction, string(done.Values[0].Then)})
+	require.Nil(t, c.showLimits("g").Limits)
+
+	c.exec(`SELECT belfry.limit_group('q', NULL, '{"concurrency":3}')`)
+	ask[api.Undo](c, post(undo(), "")).ok(http.StatusOK)
+	require.Nil(t, c.showLimits("g").Limits, "a change in SQL is undone too")
 }

@@ -22,6 +22,7 @@ var first = []string{
 	"schema/group_limit.sql",
 	"schema/limit_slot.sql",
 	"schema/limit_bucket.sql",
+	"schema/limit_number.sql",
 	"schema/breaker.sql",
 	"schema/breaker_count.sql",
 	"schema/outcome.sql",

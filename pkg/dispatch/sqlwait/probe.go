@@ -53,7 +53,7 @@ func (w *Watcher) probe(ctx context.Context, waiter queue.SQLWaiter, held bool) 
 		}
 		return ticket, probeUnknown
 	case !registered:
-		return ticket, probeReady // a pop registers the group
+		return ticket, probeReady // a pop registers the group, or continues its join
 	case w.Proven() && w.Readiness.KnownEmpty(target):
 		return ticket, probeEmpty
 	}

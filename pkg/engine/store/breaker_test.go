@@ -112,7 +112,7 @@ func TestTheBreakerIsTheModel(t *testing.T) {
 			failures: rapid.SampledFrom([]int{0, 1, 1, 3}).Draw(t, "failures"), share: rapid.SampledFrom([]float64{0, 0.5, 1}).Draw(t, "share"),
 			minimum: rapid.IntRange(1, 6).Draw(t, "minimum"), pause: 10, pauseMax: rapid.SampledFrom([]float64{10, 60}).Draw(t, "pause max"), leases: map[string]*breakerLease{},
 		}
-		b.limit(m)
+		b.limitBreaker(m)
 		actions := map[string]func(*rapid.T){
 			"pop": func(t *rapid.T) {
 				partition := fmt.Sprint("p", rapid.IntRange(0, partitions-1).Draw(t, "partition"))
@@ -171,8 +171,8 @@ func TestTheBreakerIsTheModel(t *testing.T) {
 	})
 }
 
-// limit gives the group of the bench the breaker of the model, and forgets everything before.
-func (b *bench) limit(m *breakerModel) {
+// limitBreaker gives the group of the bench the breaker of the model, and forgets everything before.
+func (b *bench) limitBreaker(m *breakerModel) {
 	b.exec(`UPDATE belfry.cursor SET lease_id = NULL, lease_until = NULL, lease_end = NULL, committed = 0, failures = 0, attempts = 0, retry_at = NULL,
 		ready_at = now() WHERE EXISTS (SELECT FROM belfry.message m WHERE m.partition_id = cursor.partition_id)`)
 	b.exec(`TRUNCATE belfry.breaker, belfry.breaker_count, belfry.group_limit, belfry.attempt`)

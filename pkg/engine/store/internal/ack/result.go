@@ -17,6 +17,7 @@ const (
 	errLease           = "Invalid or expired lease"
 	errNoCursor        = "The consumer group has not popped from this partition"
 	errNoBreaker       = "Not applied: the consumer group has no breaker that pauseGroup could open. Set the limit breaker of the group, or leave out pauseGroup"
+	errBlocked         = "The partition is blocked for the consumer group: an operator must decide about its first message"
 	errAfterFailure    = "Not applied: an earlier message of this partition failed in the same call, so this one is redelivered with it"
 )
 
@@ -32,8 +33,8 @@ const (
 	itemGroup item = 3
 )
 
-// verdict says why an ack was not applied, or that it made a dead letter. An ack that was applied
-// has no verdict.
+// verdict says why an ack was not applied, or what happened to a message without a retry left. Any other
+// ack that was applied has no verdict.
 type verdict int16
 
 const (
@@ -41,7 +42,10 @@ const (
 	verdictAfterFailure verdict = 2
 	verdictNoEffect     verdict = 3
 	verdictDeadLetter   verdict = 4
-	verdictNoBreaker    verdict = 5
+	verdictBlocked      verdict = 5
+	verdictBlocks       verdict = 6
+	verdictSkipped      verdict = 7
+	verdictNoBreaker    verdict = 8
 )
 
 // row is one row of belfry.apply_acks. Only the columns of its item are set.
@@ -164,6 +168,14 @@ func (f *Flush) applyVerdict(r *row) {
 		case verdictDeadLetter:
 			result.DeadLettered = true
 			continue
+		case verdictBlocks:
+			result.Exhausted = queue.ExhaustedBlocked
+			continue
+		case verdictSkipped:
+			result.Exhausted = queue.ExhaustedSkipped
+			continue
+		case verdictBlocked:
+			result.Error = errBlocked
 		case verdictLease:
 			result.Error = errLease
 		case verdictAfterFailure:
