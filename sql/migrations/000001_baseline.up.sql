@@ -231,7 +231,8 @@ ALTER TABLE belfry.limit_bucket REPLICA IDENTITY FULL;
 
 -- From sql/schema/limit_number.sql.
 
--- The numbers of the rows of belfry.limit_slot (kind 1) and belfry.limit_bucket (kind 2). Those tables have no unique index,
+-- The numbers of the rows of belfry.limit_slot (kind 1), belfry.limit_bucket (2), belfry.breaker (3)
+-- and belfry.breaker_count (4). Those tables have no unique index,
 -- and rows here never change, so that a unique index is cheap. An insert with a snapshot from before the first insert of the number
 -- fails with 40001. belfry.new_limit_row inserts.
 CREATE TABLE belfry.limit_number (
@@ -4445,8 +4446,7 @@ BEGIN
              WHERE o.ctid = c.ctid;
             RETURN true;
         ELSIF NOT EXISTS (SELECT FROM belfry.breaker_count o WHERE o.group_id = p_group AND o.part = v_part)
-            AND pg_try_advisory_xact_lock(belfry.limit_key(4, p_group, 0, v_part))
-            AND NOT EXISTS (SELECT FROM belfry.breaker_count o WHERE o.group_id = p_group AND o.part = v_part)
+            AND belfry.new_limit_row(4, p_group, 0, v_part)
         THEN
             INSERT INTO belfry.breaker_count (group_id, part, window_number, completed, failed, before_completed, before_failed,
                                               run, run_began, run_last, last_success)
@@ -4766,7 +4766,8 @@ END $$;
 
 -- From sql/functions/limit/new_limit_row.sql.
 
--- Reports whether the caller may insert the row with this number into belfry.limit_slot (p_kind 1) or belfry.limit_bucket (p_kind 2).
+-- Reports whether the caller may insert the row with this number into belfry.limit_slot (p_kind 1), belfry.limit_bucket (2),
+-- belfry.breaker (3) or belfry.breaker_count (4).
 -- It returns false if another transaction inserts the row now, or has inserted it. It never waits: the advisory lock
 -- comes before the unique index. If the row exists, and the snapshot of a REPEATABLE READ transaction is older, it fails
 -- with 40001.
@@ -5009,10 +5010,7 @@ BEGIN
                opened_by = p_by, reason = p_reason, probe_partition = CASE WHEN p_probe THEN b.probe_partition END,
                probe_lease = CASE WHEN p_probe THEN b.probe_lease END
          WHERE b.group_id = p_group;
-    ELSIF EXISTS (SELECT FROM belfry.breaker b WHERE b.group_id = p_group)
-        OR NOT pg_try_advisory_xact_lock(belfry.limit_key(3, p_group, 0, 0))
-        OR EXISTS (SELECT FROM belfry.breaker b WHERE b.group_id = p_group)
-    THEN
+    ELSIF EXISTS (SELECT FROM belfry.breaker b WHERE b.group_id = p_group) OR NOT belfry.new_limit_row(3, p_group, 0, 0) THEN
         RETURN false;
     ELSE
         INSERT INTO belfry.breaker (group_id, opened_at, open_until, openings, opened_by, reason)
@@ -6787,4 +6785,4 @@ BEGIN
         END LOOP;
     END LOOP;
 END $$;
-COMMENT ON FUNCTION belfry.baseline() IS '080d240653cc26c8be151b16527ef48837e4c3642078c3e3ab87ecf81b415248';
+COMMENT ON FUNCTION belfry.baseline() IS '6df769f13f03682df5f75bf0c17b65da896ddb8002967e077aba916d857124d5';

@@ -175,7 +175,7 @@ func TestTheBreakerIsTheModel(t *testing.T) {
 func (b *bench) limitBreaker(m *breakerModel) {
 	b.exec(`UPDATE belfry.cursor SET lease_id = NULL, lease_until = NULL, lease_end = NULL, committed = 0, failures = 0, attempts = 0, retry_at = NULL,
 		ready_at = now() WHERE EXISTS (SELECT FROM belfry.message m WHERE m.partition_id = cursor.partition_id)`)
-	b.exec(`TRUNCATE belfry.breaker, belfry.breaker_count, belfry.group_limit, belfry.attempt`)
+	b.exec(`TRUNCATE belfry.breaker, belfry.breaker_count, belfry.limit_number, belfry.group_limit, belfry.attempt`)
 	b.exec(`INSERT INTO belfry.group_limit (queue_id, group_name, breaker_failures, breaker_share, breaker_window, breaker_minimum, breaker_pause, breaker_pause_max)
 		SELECT id, 'g', nullif($1::bigint, 0), nullif($2::float8, 0), interval '1000 years', $3::bigint, make_interval(secs => $4::float8), make_interval(secs => $5::float8)
 		  FROM belfry.queue`, m.failures, m.share, m.minimum, m.pause, m.pauseMax)

@@ -44,8 +44,7 @@ BEGIN
              WHERE o.ctid = c.ctid;
             RETURN true;
         ELSIF NOT EXISTS (SELECT FROM belfry.breaker_count o WHERE o.group_id = p_group AND o.part = v_part)
-            AND pg_try_advisory_xact_lock(belfry.limit_key(4, p_group, 0, v_part))
-            AND NOT EXISTS (SELECT FROM belfry.breaker_count o WHERE o.group_id = p_group AND o.part = v_part)
+            AND belfry.new_limit_row(4, p_group, 0, v_part)
         THEN
             INSERT INTO belfry.breaker_count (group_id, part, window_number, completed, failed, before_completed, before_failed,
                                               run, run_began, run_last, last_success)

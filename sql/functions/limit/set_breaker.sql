@@ -13,10 +13,7 @@ BEGIN
                opened_by = p_by, reason = p_reason, probe_partition = CASE WHEN p_probe THEN b.probe_partition END,
                probe_lease = CASE WHEN p_probe THEN b.probe_lease END
          WHERE b.group_id = p_group;
-    ELSIF EXISTS (SELECT FROM belfry.breaker b WHERE b.group_id = p_group)
-        OR NOT pg_try_advisory_xact_lock(belfry.limit_key(3, p_group, 0, 0))
-        OR EXISTS (SELECT FROM belfry.breaker b WHERE b.group_id = p_group)
-    THEN
+    ELSIF EXISTS (SELECT FROM belfry.breaker b WHERE b.group_id = p_group) OR NOT belfry.new_limit_row(3, p_group, 0, 0) THEN
         RETURN false;
     ELSE
         INSERT INTO belfry.breaker (group_id, opened_at, open_until, openings, opened_by, reason)
