@@ -161,13 +161,16 @@ func (s *Server) scheduleRoutes() []Route {
 
 // flowRoutes returns the routes of package flow.
 func (s *Server) flowRoutes() []Route {
-	serves, answer, change := &flow.Handlers{Limits: s.deps.Limits, Bodies: s.bodies()}, wire.JSON, s.audited
+	serves, answer, change := &flow.Handlers{Limits: s.deps.Limits, Breakers: s.deps.Breakers, Bodies: s.bodies()}, wire.JSON, s.audited
 	blocks := &flow.BlockHandlers{Blocks: s.deps.Catalog, Bodies: s.bodies()}
 	const ofGroup, ofQueue = "/api/v1/consumer-groups/:group/queues/:queue", "/api/v1/resources/queues/:queue/limits"
 	return []Route{
 		{get, ofGroup + "/limits", Read | Granted, answer(serves.ShowGroup)},
 		{put, ofGroup + "/limits", Write | Granted, change(audit.SetLimits, serves.SetGroup)},
 		{remove, ofGroup + "/limits", Write | Granted, change(audit.RemoveLimits, serves.RemoveGroup)},
+		{get, ofGroup + "/breaker", Read | Granted, answer(serves.ShowBreaker)},
+		{post, ofGroup + "/breaker/open", Write | Granted, change(audit.OpenBreaker, serves.OpenBreaker)},
+		{post, ofGroup + "/breaker/close", Write | Granted, change(audit.CloseBreaker, serves.CloseBreaker)},
 		{get, ofQueue, Read | Granted, answer(serves.ShowQueue)},
 		{put, ofQueue, Write | Granted, change(audit.SetLimits, serves.SetQueue)},
 		{remove, ofQueue, Write | Granted, change(audit.RemoveLimits, serves.RemoveQueue)},
