@@ -377,7 +377,9 @@ func TestAcknowledgmentsAreEncodedAsTheirType(t *testing.T) {
 	}
 	batch := api.AckBatch{Group: "billing", Acks: []client.Ack{
 		{TransactionID: "order-1 <\"&>", PartitionID: "p"},
-		{TransactionID: "order-2", PartitionID: "p", Status: client.Failed, LeaseID: "l", Error: "no\nrope", RetryAfterSeconds: 1.5},
+		{
+			TransactionID: "order-2", PartitionID: "p", Status: client.Retry, LeaseID: "l", Error: "no\nrope", RetryAfterSeconds: 1.5, PauseGroupSeconds: 30,
+		},
 	}}
 	want, err := jsonv2.Marshal(batch)
 	require.NoError(t, err)

@@ -282,7 +282,7 @@ func FuzzRoutes(f *testing.F) {
 			`"push_items":[{"queue":"q"}],"ack":{"transactionId":"t","count":2}}`,
 		"", apitest.OnePush, `{"transactionId":"t","partitionId":"p"}`, `{"acknowledgments":[{"transactionId":"t","partitionId":"p"}]}`,
 		`{"toEnd":true}`, `{"timestamp":"2026-05-16","subscriptionTimestamp":"2026-05-16"}`, `{"toEnd":1}`,
-		`{"seconds":60}`, `{"queue":"q"}`, `{"operations":[{"type":"push","items":[{"queue":"q","payload":{"a":1},"transactionId":"t"}]},` +
+		`{"seconds":60}`, `{"action":"skip"}`, `{"concurrency":5}`, `{"queue":"q"}`, `{"operations":[{"type":"push","items":[{"queue":"q","payload":{"a":1},"transactionId":"t"}]},` +
 			`{"type":"ack","transactionId":"t","partitionId":"p","status":"completed"}],"requiredLeases":["l"]}`, `{"items":[{"queue":1}]}`, strings.Repeat(" ", apitest.SmallBody+1),
 	}
 	for i := range routes {

@@ -12,8 +12,8 @@ import (
 	"github.com/prometheus/client_golang/prometheus/promhttp"
 	"go.uber.org/zap"
 
-	"github.com/belfry-mq/belfry/pkg/httpapi/data"
 	"github.com/belfry-mq/belfry/pkg/httpapi/queen"
+	"github.com/belfry-mq/belfry/pkg/httpapi/sent"
 	"github.com/belfry-mq/belfry/pkg/httpapi/wire"
 	"github.com/belfry-mq/belfry/pkg/insight/history"
 	"github.com/belfry-mq/belfry/pkg/queue"
@@ -39,7 +39,7 @@ type Metrics struct {
 	reg    *prometheus.Registry
 	counts *history.Recorder
 	// sent has the messages that streams have sent and that no consumer has acknowledged.
-	sent *data.InFlight
+	sent *sent.Messages
 
 	requests *prometheus.HistogramVec
 	errors   *prometheus.CounterVec
@@ -58,7 +58,7 @@ type Metrics struct {
 // NewMetrics registers the metrics with reg, which GET /metrics/prometheus serves. The methods of Metrics also count in counts.
 func NewMetrics(reg *prometheus.Registry, counts *history.Recorder) *Metrics {
 	m := &Metrics{
-		reg: reg, counts: counts, sent: &data.InFlight{}, began: time.Now(),
+		reg: reg, counts: counts, sent: &sent.Messages{}, began: time.Now(),
 		requests: prometheus.NewHistogramVec(prometheus.HistogramOpts{
 			Name: "belfry_http_request_duration_seconds", Help: "Duration of a request by route and status, including the wait of a long poll.",
 			Buckets: []float64{.001, .0025, .005, .01, .025, .05, .1, .25, .5, 1, 5, 30},

@@ -4504,14 +4504,14 @@ BEGIN
     DELETE FROM belfry.limit_number n WHERE n.group_id = p_group AND n.tenant_id = 0 AND n.kind = 2 AND n.number >= v_parts;
     FOR i IN 0 .. v_parts - 1 LOOP
         v_full := p_is.rate_per * ((p_is.rate_burst / v_parts + (i < p_is.rate_burst % v_parts)::integer) * v_parts::float8 / p_is.rate_messages);
-        UPDATE belfry.limit_bucket b SET full_at = clock_timestamp() + v_full, taken_at = clock_timestamp() WHERE b.group_id = p_group AND b.tenant_id = 0 AND b.part = i;
-        CONTINUE WHEN FOUND;
-        PERFORM pg_advisory_xact_lock(belfry.limit_key(2, p_group, 0, i));
-        UPDATE belfry.limit_bucket b SET full_at = clock_timestamp() + v_full, taken_at = clock_timestamp() WHERE b.group_id = p_group AND b.tenant_id = 0 AND b.part = i;
-        IF NOT FOUND THEN
-            INSERT INTO belfry.limit_number (group_id, tenant_id, kind, number) VALUES (p_group, 0, 2, i) ON CONFLICT DO NOTHING;
+        IF NOT EXISTS (SELECT FROM belfry.limit_bucket b WHERE b.group_id = p_group AND b.tenant_id = 0 AND b.part = i)
+            AND belfry.new_limit_row(2, p_group, 0, i, true)
+        THEN
             INSERT INTO belfry.limit_bucket (group_id, tenant_id, part, full_at, taken_at)
             VALUES (p_group, 0, i, clock_timestamp() + v_full, clock_timestamp());
+        ELSE
+            UPDATE belfry.limit_bucket b SET full_at = clock_timestamp() + v_full, taken_at = clock_timestamp()
+             WHERE b.group_id = p_group AND b.tenant_id = 0 AND b.part = i;
         END IF;
     END LOOP;
 END $$;
@@ -4773,11 +4773,17 @@ END $$;
 -- Reports whether the caller may insert the row with this number into belfry.limit_slot (p_kind 1), belfry.limit_bucket (2),
 -- belfry.breaker (3) or belfry.breaker_count (4).
 -- It returns false if another transaction inserts the row now, or has inserted it. It never waits: the advisory lock
--- comes before the unique index. If the row exists, and the snapshot of a REPEATABLE READ transaction is older, it fails
--- with 40001.
-CREATE FUNCTION belfry.new_limit_row(p_kind integer, p_group bigint, p_tenant bigint, p_number bigint) RETURNS boolean LANGUAGE plpgsql AS $$
+-- comes before the unique index. With p_wait it waits for a transaction that inserts the row now. If the row exists, and
+-- the snapshot of a REPEATABLE READ transaction is older, it fails with 40001.
+CREATE FUNCTION belfry.new_limit_row(
+    p_kind integer, p_group bigint, p_tenant bigint, p_number bigint, p_wait boolean DEFAULT false
+) RETURNS boolean LANGUAGE plpgsql AS $$
+DECLARE
+    v_key bigint := belfry.limit_key(p_kind, p_group, p_tenant, p_number);
 BEGIN
-    IF NOT pg_try_advisory_xact_lock(belfry.limit_key(p_kind, p_group, p_tenant, p_number)) THEN
+    IF p_wait THEN
+        PERFORM pg_advisory_xact_lock(v_key);
+    ELSIF NOT pg_try_advisory_xact_lock(v_key) THEN
         RETURN false;
     END IF;
     INSERT INTO belfry.limit_number (group_id, tenant_id, kind, number) VALUES (p_group, p_tenant, p_kind, p_number)
@@ -6789,4 +6795,4 @@ BEGIN
         END LOOP;
     END LOOP;
 END $$;
-COMMENT ON FUNCTION belfry.baseline() IS '17873f538da6db31a2c4ab95f192a9ead5a8a6958183b9b1319b8fe75480639b';
+COMMENT ON FUNCTION belfry.baseline() IS 'de3470c8851c076b481900e950e4aa10fb40dc1c1cc64b8f72361973454bd545';

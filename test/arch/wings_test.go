@@ -36,7 +36,7 @@ var wings = []wing{
 	{"pkg/client/api", "", "sheet > ."}, // the requests and answers, which the server uses too
 	{"pkg/httpapi", "pkg/client/api pkg/insight pkg/dispatch pkg/engine pkg/access pkg/process pkg/queue config/setting", `. >
 		data flow operate queen repair schedules spans > deadletters > observe > lists >
-		openapi wire`},
+		openapi sent wire`},
 	{"pkg/insight", "pkg/client/api pkg/engine pkg/access pkg/postgres pkg/process pkg/queue config/setting sql", "doctor explain live problem stats trace > history totals"},
 	{"pkg/dispatch", "pkg/process pkg/queue config/setting", ". sqlwait > readiness > notify plan"},
 	{"pkg/engine", "pkg/access pkg/postgres pkg/process pkg/queue config/setting sql", `

@@ -5,6 +5,7 @@ import (
 
 	"github.com/labstack/echo/v4"
 
+	"github.com/belfry-mq/belfry/pkg/httpapi/sent"
 	"github.com/belfry-mq/belfry/pkg/httpapi/wire"
 	"github.com/belfry-mq/belfry/pkg/queue"
 )
@@ -48,7 +49,7 @@ func (h *Handlers) PopRequest(c echo.Context) (*queue.PopRequest, error) {
 
 // FinishBeforeAKeepAlive finishes a stream and then calls keepAlive, as a timer does that fired during finish.
 func FinishBeforeAKeepAlive() error {
-	s := &queueStream{ctx: context.Background(), sent: (&InFlight{}).stream()}
+	s := &queueStream{ctx: context.Background(), sent: (&sent.Messages{}).Stream()}
 	err := s.finish(streamEnd(wire.EndShutdown))
 	s.keepAlive()
 	return err

@@ -6,6 +6,7 @@ import (
 
 	"github.com/labstack/echo/v4"
 
+	"github.com/belfry-mq/belfry/pkg/httpapi/sent"
 	"github.com/belfry-mq/belfry/pkg/httpapi/wire"
 	"github.com/belfry-mq/belfry/pkg/insight/trace"
 	"github.com/belfry-mq/belfry/pkg/queue"
@@ -59,7 +60,7 @@ type Handlers struct {
 	Bodies   wire.BodyReader
 	Limits   Limits
 	// InFlight has the unacknowledged messages of all streams. Streams has the values that all streams share.
-	InFlight *InFlight
+	InFlight *sent.Messages
 	Streams  wire.Streams
 	// Holders remembers which sender took a lease.
 	Holders *wire.Holders

@@ -10,6 +10,7 @@ import (
 
 	"github.com/belfry-mq/belfry/pkg/access/identity"
 	"github.com/belfry-mq/belfry/pkg/client/api"
+	"github.com/belfry-mq/belfry/pkg/httpapi/sent"
 	"github.com/belfry-mq/belfry/pkg/httpapi/wire"
 	"github.com/belfry-mq/belfry/pkg/process/inflight"
 	"github.com/belfry-mq/belfry/pkg/queue"
@@ -40,7 +41,7 @@ type queueStream struct {
 	c      *wire.Params
 	most   int // max_in_flight
 	batch  int
-	sent   *flightStream
+	sent   *sent.Stream
 	ends   time.Time
 	next   *queue.PopRequest     // the current or the next pop
 	memory *inflight.Reservation // the memory for the messages of next
@@ -81,7 +82,7 @@ func (h *Handlers) StreamQueue(c echo.Context) error {
 }
 
 func (h *Handlers) newQueueStream(p *wire.Params) (*queueStream, error) {
-	s := &queueStream{Handlers: h, c: p, next: h.popRequest(p), sent: h.InFlight.stream(), ends: wire.End(p)}
+	s := &queueStream{Handlers: h, c: p, next: h.popRequest(p), sent: h.InFlight.Stream(), ends: wire.End(p)}
 	s.next.Queue = p.PathName("queue")
 	if s.next.Partition = p.Name("partition"); s.next.Partition != nil {
 		s.next.Partitions = 1
@@ -106,7 +107,7 @@ func (s *queueStream) finish(why error) error {
 	s.writing.Lock()
 	defer s.writing.Unlock()
 	s.finished = true
-	leases := s.sent.end()
+	leases := s.sent.End()
 	switch {
 	case errors.Is(why, errLeft):
 		for _, lease := range leases {
@@ -131,7 +132,7 @@ func (s *queueStream) prepare() error {
 		wait = max(firstWait, min(maxWait, time.Until(s.ends)))
 	}
 	req := *s.next // a late handoff may still read the request of the last pop
-	req.Wait, req.Batch, req.Memory = wait, min(s.batch, s.most-s.sent.count()), s.memory
+	req.Wait, req.Batch, req.Memory = wait, min(s.batch, s.most-s.sent.Count()), s.memory
 	req.WaitingSince, req.RefreshSince = time.Time{}, time.Time{}
 	s.next = &req
 	return nil
@@ -139,7 +140,7 @@ func (s *queueStream) prepare() error {
 
 // deliver sends the delivery of a pop. If the stream then has max_in_flight messages, it waits for an acknowledgment.
 func (s *queueStream) deliver(delivery *queue.Delivery, err error) error {
-	if err := s.sendDelivery(delivery, err); err != nil || s.sent.count() < s.most {
+	if err := s.sendDelivery(delivery, err); err != nil || s.sent.Count() < s.most {
 		return err
 	}
 	return s.waitForPlace()
@@ -163,7 +164,7 @@ func (s *queueStream) sendDelivery(delivery *queue.Delivery, err error) error {
 		s.Popper.Release(s.ctx, delivery)
 		return err
 	}
-	s.sent.add(delivery)
+	s.sent.Add(delivery)
 	if s.stream == nil {
 		if s.stream, err = s.Streams.Start(s.c); err != nil {
 			return errLeft
@@ -225,7 +226,7 @@ func (s *queueStream) waitForPlace() error {
 	defer end.Stop()
 	for {
 		revocation := s.Streams.NextRevocation()
-		if err := s.over(); err != nil || s.sent.count() < s.most {
+		if err := s.over(); err != nil || s.sent.Count() < s.most {
 			return err
 		}
 		select {
@@ -233,12 +234,12 @@ func (s *queueStream) waitForPlace() error {
 		case <-s.Streams.Ending:
 		case <-end.C:
 		case <-revocation:
-		case <-s.sent.freed:
+		case <-s.sent.Freed():
 		case <-timer.C:
 			check = min(2*check, maxCheck)
 			timer.Reset(check)
-			if positions, err := s.Owners.InFlight(s.ctx, s.sent.leases()); err == nil { // after an error, the next check asks again
-				s.sent.update(positions)
+			if positions, err := s.Owners.InFlight(s.ctx, s.sent.Leases()); err == nil { // after an error, the next check asks again
+				s.sent.Update(positions)
 			}
 		}
 	}

@@ -77,7 +77,7 @@ type outcome struct {
 func TestParsersReadTheMembersOfTheTypes(t *testing.T) {
 	t.Parallel()
 	ack := api.Ack{
-		TransactionID: "t", PartitionID: "p", LeaseID: "l", Status: api.Failed, Error: "no", RetryAfterSeconds: 1.5, Group: "g",
+		TransactionID: "t", PartitionID: "p", LeaseID: "l", Status: api.Retry, Error: "no", RetryAfterSeconds: 1.5, PauseGroupSeconds: 2, Group: "g",
 	}
 	item := api.PushItem{Queue: "q", Partition: "p", TransactionID: "t", TraceID: apitest.IDOne.String(), Headers: map[string]string{"tenant": "acme"}, Payload: 1}
 	delayed, later := item, item

@@ -13,8 +13,6 @@ WITH gone AS (
     DELETE FROM belfry.breaker b WHERE b.group_id = ANY (ARRAY (SELECT gone.id FROM gone))
 ), counts AS (
     DELETE FROM belfry.breaker_count c WHERE c.group_id = ANY (ARRAY (SELECT gone.id FROM gone))
-), numbers AS (
-    DELETE FROM belfry.limit_number n WHERE n.group_id = ANY (ARRAY (SELECT gone.id FROM gone))
 )
 DELETE FROM belfry.group_limit l
  WHERE l.queue_id = $1::bigint

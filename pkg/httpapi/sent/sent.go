@@ -1,4 +1,5 @@
-package data
+// Package sent has the messages that streams have sent and that no consumer has acknowledged.
+package sent
 
 import (
 	"sync"
@@ -8,13 +9,12 @@ import (
 	"github.com/belfry-mq/belfry/pkg/queue"
 )
 
-// InFlight has the messages that streams have sent and that no consumer has acknowledged. Its methods
-// Acknowledged and Transacted get all acknowledgments at this instance. It is safe for concurrent use. Its
-// zero value is empty.
+// Messages has the unacknowledged messages of all streams. Its methods Acknowledged and Transacted get all
+// acknowledgments at this instance. It is safe for concurrent use. Its zero value is empty.
 //
 // A group has at most one live lease on a partition. So a delivery of a partition removes the messages of the
 // previous delivery, even from another stream.
-type InFlight struct {
+type Messages struct {
 	mu         sync.Mutex
 	partitions map[flightKey]*flight
 }
@@ -27,7 +27,7 @@ type flightKey struct {
 
 // flight has the messages of one partition for one group, in order.
 type flight struct {
-	stream   *flightStream
+	stream   *Stream
 	position catalog.LeasePosition
 	messages []flightMessage
 }
@@ -37,9 +37,9 @@ type flightMessage struct {
 	seq         int64
 }
 
-// flightStream counts the messages of one stream.
-type flightStream struct {
-	all *InFlight
+// Stream has the unacknowledged messages of one stream.
+type Stream struct {
+	all *Messages
 	// all.mu guards unsettled and keys. keys and freed are nil before the first message.
 	unsettled int
 	keys      map[flightKey]struct{}
@@ -47,12 +47,13 @@ type flightStream struct {
 	freed events.Signal
 }
 
-func (f *InFlight) stream() *flightStream {
-	return &flightStream{all: f}
+// Stream returns a stream without messages.
+func (f *Messages) Stream() *Stream {
+	return &Stream{all: f}
 }
 
-// add adds the messages of a delivery.
-func (s *flightStream) add(d *queue.Delivery) {
+// Add adds the messages of a delivery.
+func (s *Stream) Add(d *queue.Delivery) {
 	f := s.all
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -85,7 +86,7 @@ func messagesOf(inFlight *flight) []flightMessage {
 }
 
 // dropLocked removes the first n messages of a partition.
-func (f *InFlight) dropLocked(key flightKey, n int) {
+func (f *Messages) dropLocked(key flightKey, n int) {
 	inFlight := f.partitions[key]
 	if inFlight == nil {
 		return
@@ -101,15 +102,19 @@ func (f *InFlight) dropLocked(key flightKey, n int) {
 	}
 }
 
-// count returns the number of unacknowledged messages of the stream.
-func (s *flightStream) count() int {
+// Freed returns a channel that gets a value after the number of unacknowledged messages became smaller. It is nil
+// before the first message.
+func (s *Stream) Freed() <-chan struct{} { return s.freed }
+
+// Count returns the number of unacknowledged messages of the stream.
+func (s *Stream) Count() int {
 	s.all.mu.Lock()
 	defer s.all.mu.Unlock()
 	return s.unsettled
 }
 
-// leases returns the leases of the unacknowledged messages of the stream.
-func (s *flightStream) leases() (ids []queue.ID) {
+// Leases returns the leases of the unacknowledged messages of the stream.
+func (s *Stream) Leases() (ids []queue.ID) {
 	s.all.mu.Lock()
 	defer s.all.mu.Unlock()
 	seen := map[queue.ID]bool{}
@@ -122,9 +127,9 @@ func (s *flightStream) leases() (ids []queue.ID) {
 	return ids
 }
 
-// update removes the messages that the group has finished or whose lease has ended. positions has the last finished message of
+// Update removes the messages that the group has finished or whose lease has ended. positions has the last finished message of
 // each live lease of the stream.
-func (s *flightStream) update(positions map[catalog.LeasePosition]int64) {
+func (s *Stream) Update(positions map[catalog.LeasePosition]int64) {
 	f := s.all
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -139,15 +144,15 @@ func (s *flightStream) update(positions map[catalog.LeasePosition]int64) {
 	}
 }
 
-// end removes all messages of the stream, and returns their leases.
-func (s *flightStream) end() []queue.ID {
-	ids := s.leases()
-	s.update(nil)
+// End removes all messages of the stream, and returns their leases.
+func (s *Stream) End() []queue.ID {
+	ids := s.Leases()
+	s.Update(nil)
 	return ids
 }
 
 // settled removes the messages that an acknowledgment settled.
-func (f *InFlight) settled(item *queue.AckItem, r *queue.AckResult) {
+func (f *Messages) settled(item *queue.AckItem, r *queue.AckResult) {
 	id, err := queue.ParseID(item.PartitionID)
 	if err != nil || !r.Success {
 		return
@@ -180,14 +185,14 @@ func (f *InFlight) settled(item *queue.AckItem, r *queue.AckResult) {
 }
 
 // Acknowledged removes the messages that these acknowledgments settled.
-func (f *InFlight) Acknowledged(items []queue.AckItem, results []queue.AckResult) {
+func (f *Messages) Acknowledged(items []queue.AckItem, results []queue.AckResult) {
 	for i := range results {
 		f.settled(&items[i], &results[i])
 	}
 }
 
 // Transacted removes the messages that an applied transaction acknowledged.
-func (f *InFlight) Transacted(tx *queue.Transaction, result *queue.TransactionResult) {
+func (f *Messages) Transacted(tx *queue.Transaction, result *queue.TransactionResult) {
 	for i := range result.Operations {
 		if done := result.Operations[i].Ack; done != nil {
 			f.settled(tx.Operations[i].Ack, done)
