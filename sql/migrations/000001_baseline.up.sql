@@ -268,7 +268,8 @@ CREATE TABLE belfry.cursor (
     consumed     bigint NOT NULL DEFAULT 0,
     consumed_at  timestamptz,
     -- Set by a failed ack: no pop returns the first message after committed before this instant. The
-    -- value has no meaning after that instant, or after the cursor has moved.
+    -- value has no meaning after that instant, or after the cursor has moved. belfry.blocked(): an operator
+    -- must decide about that message.
     retry_at     timestamptz,
     alone_until  bigint, -- Up to this seq, messages are delivered one at a time (maxDeliveries).
     -- The number of messages that the cursor passed because they had expired.
@@ -277,12 +278,13 @@ CREATE TABLE belfry.cursor (
     -- past new messages. At the first message after start_at a wake clears start_at.
     start_at     timestamptz,
     redrives     integer, -- The number of rows in belfry.redrive for this cursor; NULL: none.
-    skip         int8multirange -- Dead-lettered seqs above committed; NULL: none.
+    skip         int8multirange -- Seqs above committed that are dead letters or skipped; NULL: none.
 ) WITH (fillfactor = 50, autovacuum_vacuum_scale_factor = 0.02, autovacuum_vacuum_threshold = 500,
         autovacuum_analyze_scale_factor = 0.2, vacuum_truncate = false, toast.vacuum_truncate = false);
 CREATE INDEX cursor_place ON belfry.cursor (partition_id, group_id);
 CREATE INDEX cursor_ready ON belfry.cursor (group_id, ready_at) WHERE ready_at IS NOT NULL;
 CREATE INDEX cursor_asleep ON belfry.cursor (partition_id, group_id) WHERE ready_at IS NULL OR redrives > 0; -- for wake_partitions
+CREATE INDEX cursor_blocked ON belfry.cursor (group_id, partition_id) WHERE retry_at = timestamptz '2200-01-01 00:00:00+00'; -- belfry.blocked()
 CREATE INDEX cursor_lease ON belfry.cursor (lease_id) WHERE lease_id IS NOT NULL;
 -- A publication FOR ALL TABLES needs a replica identity for updates.
 ALTER TABLE belfry.cursor REPLICA IDENTITY FULL;
@@ -518,7 +520,7 @@ CREATE INDEX audit_action ON belfry.audit (action, at, id);
 -- belfry.audit. A change that changed nothing has no row. See pkg/engine/catalog/undo.go.
 CREATE TABLE belfry.audit_undo (
     audit_id     uuid PRIMARY KEY REFERENCES belfry.audit (id) ON DELETE CASCADE,
-    kind         text NOT NULL CHECK (kind IN ('options', 'pause', 'places')),
+    kind         text NOT NULL CHECK (kind IN ('options', 'pause', 'places', 'limits')),
     queue_id     bigint NOT NULL,
     group_id     bigint,
     partition_id bigint,
@@ -1051,6 +1053,7 @@ CREATE TYPE belfry.claim_row AS (
     -- the messages that had reached maxDeliveries. NULL: none.
     expired        bigint,
     given_up       bigint,
+    skipped        bigint, -- The messages that had reached maxDeliveries and that the group skips. NULL: none.
     -- With autoAck: the data for an undo of the delivery. outcome 1: failures and attempts of the first
     -- message (store/unconsume). outcome 2: the deleted redrives (store/redrive_restore).
     undo           json,
@@ -1090,6 +1093,9 @@ CREATE TYPE belfry.ack_row AS (
     -- 2: An earlier message failed in the same call, so this message is redelivered.
     -- 3: The status has no effect.
     -- 4: The ack was applied, and the message is a dead letter.
+    -- 5: The cursor is blocked, so only an operator or a dlq ack can finish the message.
+    -- 6: The ack was applied, and the message has blocked the cursor.
+    -- 7: The ack was applied, and the message is skipped.
     verdict      smallint,
     cursor_index integer, -- This column and all later columns are for item 2.
     partition_id bigint,
@@ -1336,10 +1342,13 @@ REVOKE ALL ON FUNCTION belfry.ack(uuid, uuid[], text, text, interval) FROM PUBLI
 --      are refused. A failed ack counts a failure and starts the retry delay. If the acks of one call
 --      give several pauses, the longest applies.
 --   4. A failed ack without retries left, or dlq, makes a dead letter. The cursor skips the message,
---      but does not move past unfinished messages before it.
+--      but does not move past unfinished messages before it. With onExhausted = 'skip', a failed ack
+--      without retries left makes no dead letter. With onExhausted = 'block', it stops the cursor like
+--      rule 3 and blocks it. Until belfry.unblock, acks of unfinished messages are refused, except dlq.
 --   5. The lease ends when the cursor reaches lease_end.
 --   6. An ack of a redriven message settles only that message and does not move the cursor. A lease of
---      redriven messages ends when all of them are settled, or with the first failed ack or retry. An
+--      redriven messages ends when all of them are settled, or with the first failed ack or retry. A
+--      redriven message without retries left is out of order already, so 'block' means a dead letter. An
 --      ack without a lease is for the redriven message if the lease of the cursor delivered it, or if
 --      the cursor had passed or skipped it before the call.
 --
@@ -1384,6 +1393,8 @@ DECLARE
     v_touched boolean; -- the call changes the cursor
     v_stopped boolean; -- rule 3 stopped the cursor
     v_failed boolean; -- the call has a failed ack that counts a failure
+    v_blocked boolean; -- a failed ack without retries left has blocked the cursor
+    v_exhausted text; -- what happens to a message without retries left
     v_pause bigint; -- the longest pause that an ack of the call gives
     -- The state of the current ack.
     v_status smallint;
@@ -1422,6 +1433,8 @@ BEGIN
         v_failures := k.failures;
         v_attempts := k.attempts;
         v_retry_at := k.retry_at;
+        v_blocked := k.retry_at = belfry.blocked();
+        v_exhausted := CASE WHEN k.limits_id IS NULL THEN 'deadLetter' END;
         v_changed := false;
         v_released := false;
         v_ended_by := CASE WHEN v_lease IS NULL THEN 0 END;
@@ -1465,7 +1478,12 @@ BEGIN
                     v_settling := array_append(v_settling, v_seq);
                     v_settled_of_lease := v_settled_of_lease + v_redelivered::integer;
                     DELETE FROM belfry.redrive x WHERE x.partition_id = k.partition_id AND x.group_id = k.group_id AND x.seq = v_seq;
-                    IF v_status <> c_completed THEN
+                    IF v_status = c_failed THEN
+                        v_exhausted := coalesce(v_exhausted, belfry.on_exhausted(k.group_id));
+                    END IF;
+                    IF v_status = c_failed AND v_exhausted = 'skip' THEN
+                        v_verdict := 7;
+                    ELSIF v_status <> c_completed THEN
                         v_verdict := 4;
                         PERFORM belfry.park(k.partition_id, k.group_id, v_seq, v_redrive_failures + (v_status = c_failed)::integer, p_errors[i]);
                     END IF;
@@ -1481,13 +1499,28 @@ BEGIN
                 END IF;
             ELSIF k.lease_end < 0 AND p_leases[i] = v_lease THEN
                 NULL; -- settled before
+            ELSIF v_blocked AND NOT v_stopped AND v_status <> c_dlq AND v_seq > v_committed THEN
+                v_verdict := 5; -- rule 4
             ELSIF v_status = c_dlq OR v_status = c_failed AND v_seq > v_committed AND NOT v_stopped AND v_failures >= k.retry_limit THEN
-                v_verdict := 4; -- rule 4
+                -- Rule 4.
                 v_touched := true;
-                IF (v_seq <@ v_skip) IS NOT TRUE THEN
-                    PERFORM belfry.park(k.partition_id, k.group_id, v_seq, v_failures, p_errors[i]);
-                    IF v_seq > v_committed THEN
-                        v_parked := array_append(v_parked, v_seq);
+                IF v_status = c_failed THEN
+                    v_exhausted := coalesce(v_exhausted, belfry.on_exhausted(k.group_id));
+                END IF;
+                IF v_status = c_failed AND v_exhausted = 'block' AND (v_seq <@ v_skip) IS NOT TRUE THEN
+                    v_verdict := 6;
+                    v_stopped := true;
+                    v_failed := true;
+                    v_blocked := true;
+                ELSE
+                    v_verdict := CASE WHEN v_status = c_failed AND v_exhausted = 'skip' THEN 7 ELSE 4 END;
+                    IF (v_seq <@ v_skip) IS NOT TRUE THEN
+                        IF v_verdict = 4 THEN
+                            PERFORM belfry.park(k.partition_id, k.group_id, v_seq, v_failures, p_errors[i]);
+                        END IF;
+                        IF v_seq > v_committed THEN
+                            v_parked := array_append(v_parked, v_seq);
+                        END IF;
                     END IF;
                 END IF;
             ELSIF v_seq <= v_committed THEN
@@ -1505,7 +1538,7 @@ BEGIN
                     v_failed := v_failed OR v_status = c_failed;
                 END IF;
             END IF;
-            IF v_status > c_completed AND (v_verdict IS NULL OR v_verdict = 4) AND (v_redelivered IS NOT NULL OR v_seq > k.committed) THEN
+            IF v_status > c_completed AND (v_verdict IS NULL OR v_verdict IN (4, 6, 7)) AND (v_redelivered IS NOT NULL OR v_seq > k.committed) THEN
                 v_tried := array_append(v_tried, ROW(k.partition_id, v_seq, k.group_id, 0,
                     CASE WHEN v_redelivered OR v_seq <= k.lease_end THEN belfry.lease_begin(v_lease) END, v_now, v_status, v_lease,
                     convert_from(p_errors[i], 'UTF8'), p_consumers[i], p_instance)::belfry.attempt);
@@ -1529,6 +1562,7 @@ BEGIN
                 IF v_committed > v_committed_before THEN
                     v_failures := 0;
                     v_retry_at := NULL;
+                    v_blocked := v_blocked AND v_stopped; -- otherwise a dlq ack has finished the message
                     -- The new first message was delivered once if it is in the delivered batch.
                     v_attempts := CASE WHEN v_committed >= k.lease_end AND (k.lease_end >= 0 OR v_lease IS NULL) THEN 0
                                        ELSE least(v_attempts, 1) END;
@@ -1539,6 +1573,9 @@ BEGIN
                 END IF;
                 IF v_pause IS NOT NULL THEN
                     v_retry_at := v_now + v_pause * interval '1 millisecond';
+                END IF;
+                IF v_blocked THEN
+                    v_retry_at := belfry.blocked();
                 END IF;
             END IF;
             IF v_settling IS NOT NULL THEN
@@ -2142,6 +2179,16 @@ SET datestyle = 'ISO, YMD' SET intervalstyle = 'postgres' SET extra_float_digits
      WHERE a.attrelid = p_table AND a.attnum > 0 AND NOT a.attisdropped
 $$;
 
+-- From sql/functions/claim/blocked.sql.
+
+-- The value of cursor.retry_at that marks a blocked cursor: the first message has no retry left, and the group
+-- has onExhausted = 'block'. ready_at follows retry_at, so nothing makes the cursor due before belfry.unblock.
+-- The value is finite, and less than 292 years ahead: Postgres before 17 cannot subtract from infinity, and the
+-- servers store differences in a time.Duration. The index cursor_blocked has the same value.
+CREATE FUNCTION belfry.blocked() RETURNS timestamptz LANGUAGE sql IMMUTABLE AS $$
+    SELECT timestamptz '2200-01-01 00:00:00+00'
+$$;
+
 -- From sql/functions/claim/claim.sql.
 
 -- Claims for one pop of a group: takes leases on up to p_partitions due partitions and returns up to p_batch
@@ -2315,13 +2362,14 @@ BEGIN
         v_limit := v_room;
         v_more := false;
         IF (f.expire_after_seconds > 0 OR f.max_deliveries > 0) AND f.ready_at <= v_now THEN
-            SELECT s.moved, s.committed, s.skip, s.expired, s.given_up, s.more, s.alone INTO skipped
+            SELECT s.moved, s.committed, s.skip, s.expired, s.given_up, s.skipped, s.blocked, s.more, s.alone INTO skipped
               FROM belfry.skip_undeliverable(k.partition_id, p_group, v_now, f.expire_after_seconds, f.dead_letter_expired,
                                     f.max_deliveries) AS s;
             v_moved := true;
             IF skipped.moved THEN
                 r.expired := skipped.expired;
                 r.given_up := skipped.given_up;
+                r.skipped := skipped.skipped;
                 k.committed := skipped.committed;
                 k.skip := skipped.skip;
                 k.failures := 0;
@@ -2329,6 +2377,8 @@ BEGIN
                 f.ready_at := belfry.ready_at(k.partition_id, skipped.committed, f.last_seq, f.last_push_at, f.visible_until,
                                               f.delayed_processing, f.window_buffer, NULL, NULL);
                 v_more := skipped.more;
+            ELSIF skipped.blocked THEN
+                f.ready_at := belfry.blocked();
             END IF;
             IF skipped.alone AND p_lease IS NOT NULL THEN
                 v_limit := 1;
@@ -2451,7 +2501,7 @@ BEGIN
         END IF;
         RETURN NEXT r;
         RETURN QUERY
-        SELECT 2::smallint, k.partition_id, NULL::smallint, NULL::timestamptz, NULL::boolean, NULL::bigint, NULL::bigint, NULL::json,
+        SELECT 2::smallint, k.partition_id, NULL::smallint, NULL::timestamptz, NULL::boolean, NULL::bigint, NULL::bigint, NULL::bigint, NULL::json,
                m.seq, m.id, m.transaction_id, m.trace_id, m.payload, m.created_at, m.producer_sub, m.headers, m.encrypted, v_attempt,
                NULL::boolean, NULL::boolean, NULL::timestamptz, NULL::timestamptz, NULL::timestamptz, NULL::timestamptz
           FROM belfry.message m
@@ -2565,7 +2615,7 @@ END $$;
 -- messages already.
 --
 -- maxDeliveries counts the deliveries since the redrive. A message that reached maxDeliveries becomes a
--- dead letter again. A message with one delivery left is delivered alone: if it kills its consumer, no
+-- dead letter again, or settled with onExhausted = 'skip'. A message with one delivery left is delivered alone: if it kills its consumer, no
 -- other message uses up a delivery.
 CREATE FUNCTION belfry.redeliver(
     p_group bigint, p_partition bigint, p_batch bigint, p_lease uuid, p_lease_time interval, p_now timestamptz,
@@ -2577,6 +2627,7 @@ DECLARE
     v_seqs bigint[];
     v_attempts integer[];
     v_given_up bigint[];
+    v_skips boolean;
     v_settled bigint;
     v_bytes bigint := 0;
     v_left integer;
@@ -2628,6 +2679,7 @@ BEGIN
         RETURN;
     END IF;
     IF v_given_up IS NOT NULL THEN
+        v_skips := belfry.on_exhausted(p_group) = 'skip';
         WITH gone AS (
             DELETE FROM belfry.redrive d
              WHERE d.partition_id = p_partition AND d.group_id = p_group AND d.seq = ANY (v_given_up)
@@ -2637,10 +2689,15 @@ BEGIN
         SELECT p_partition, g.seq, p_group, g.attempts,
                'delivered ' || g.deliveries || ' times since it was redriven, without success (maxDeliveries)'
           FROM gone g
+         WHERE NOT v_skips
          ORDER BY g.seq
         ON CONFLICT (partition_id, group_id, seq) DO NOTHING;
         v_settled := v_settled + cardinality(v_given_up);
-        r.given_up := cardinality(v_given_up);
+        IF v_skips THEN
+            r.skipped := cardinality(v_given_up);
+        ELSE
+            r.given_up := cardinality(v_given_up);
+        END IF;
     END IF;
     r.item := 1;
     r.partition_id := p_partition;
@@ -2678,7 +2735,7 @@ BEGIN
     END IF;
     RETURN NEXT r;
     RETURN QUERY
-    SELECT 2::smallint, p_partition, NULL::smallint, NULL::timestamptz, NULL::boolean, NULL::bigint, NULL::bigint, NULL::json,
+    SELECT 2::smallint, p_partition, NULL::smallint, NULL::timestamptz, NULL::boolean, NULL::bigint, NULL::bigint, NULL::bigint, NULL::json,
            m.seq, m.id, m.transaction_id, m.trace_id, m.payload, m.created_at, m.producer_sub, m.headers, m.encrypted,
            CASE WHEN p_lease IS NULL THEN 0 ELSE d.attempts END,
            NULL::boolean, NULL::boolean, NULL::timestamptz, NULL::timestamptz, NULL::timestamptz, NULL::timestamptz
@@ -2747,7 +2804,8 @@ $$;
 --    decreases, so they are a prefix of the log. With p_dead_letter_expired they become dead
 --    letters, at most 1000 in one call. more is true if further expired messages are left.
 -- 2. A first message that was delivered p_max_deliveries times (0: no limit) becomes a dead letter.
---    Then given_up is 1.
+--    Then given_up is 1. With onExhausted = 'skip' it becomes no dead letter, and skipped is 1. With
+--    onExhausted = 'block' the cursor does not move, and blocked is true.
 --
 -- alone is true if the first message must be delivered alone. An expired lease does not say which of its
 -- messages kills the consumer. So the last attempt delivers each message of the batch alone, and only
@@ -2757,7 +2815,7 @@ $$;
 CREATE FUNCTION belfry.skip_undeliverable(
     p_partition bigint, p_group bigint, p_now timestamptz,
     p_expire_after bigint, p_dead_letter_expired boolean, p_max_deliveries bigint
-) RETURNS TABLE (moved boolean, committed bigint, skip int8multirange, expired bigint, given_up integer, more boolean, alone boolean)
+) RETURNS TABLE (moved boolean, committed bigint, skip int8multirange, expired bigint, given_up integer, skipped integer, blocked boolean, more boolean, alone boolean)
 LANGUAGE plpgsql AS $$
 #variable_conflict use_column
 DECLARE
@@ -2771,6 +2829,8 @@ BEGIN
     committed := c.committed;
     expired := 0;
     given_up := 0;
+    skipped := 0;
+    blocked := false;
     more := false;
 
     IF p_expire_after > 0 AND (
@@ -2800,10 +2860,19 @@ BEGIN
          WHERE m.partition_id = p_partition AND m.seq > c.committed AND (c.skip IS NULL OR NOT m.seq <@ c.skip)
          ORDER BY m.seq LIMIT 1;
         IF v_head IS NOT NULL THEN
-            PERFORM belfry.park(p_partition, p_group, v_head, c.attempts,
-                                convert_to('delivered ' || c.attempts || ' times without success (maxDeliveries)', 'UTF8'));
-            given_up := 1;
-            committed := v_head;
+            CASE belfry.on_exhausted(p_group)
+                WHEN 'block' THEN
+                    UPDATE belfry.cursor k SET retry_at = belfry.blocked() WHERE k.partition_id = p_partition AND k.group_id = p_group;
+                    blocked := true;
+                WHEN 'skip' THEN
+                    skipped := 1;
+                    committed := v_head;
+                ELSE
+                    PERFORM belfry.park(p_partition, p_group, v_head, c.attempts,
+                                        convert_to('delivered ' || c.attempts || ' times without success (maxDeliveries)', 'UTF8'));
+                    given_up := 1;
+                    committed := v_head;
+            END CASE;
         END IF;
     END IF;
 
@@ -3068,7 +3137,7 @@ BEGIN
                 SELECT c.* FROM belfry.claim(v_group, k.partition_id, 1, v_room, v_lease) AS c
             LOOP
                 IF r.item = 1 THEN
-                    v_skipped := v_skipped OR r.expired IS NOT NULL OR r.given_up IS NOT NULL;
+                    v_skipped := v_skipped OR r.expired IS NOT NULL OR r.given_up IS NOT NULL OR r.skipped IS NOT NULL OR r.ready_at = belfry.blocked();
                     v_limited := v_limited OR r.outcome = 6;
                 ELSIF r.item = 2 THEN
                     IF r.encrypted THEN
@@ -3089,7 +3158,7 @@ BEGIN
                 END IF;
             END LOOP;
             IF v_received = 0 AND v_skipped THEN
-                -- The claim skipped messages (expired, or delivered too often), so it is not rolled back.
+                -- The claim skipped messages (expired, or delivered too often) or blocked the cursor, so it is not rolled back.
                 UPDATE belfry.cursor c
                    SET ready_at = clock_timestamp()
                  WHERE c.partition_id = k.partition_id AND c.group_id = v_group
@@ -3965,6 +4034,52 @@ BEGIN
     RETURN EXISTS (SELECT FROM belfry.group_limit l WHERE l.id = p_limits AND (l.concurrency IS NOT NULL OR l.tenant_concurrency IS NOT NULL));
 END $$;
 
+-- From sql/functions/limit/duration_text.sql.
+
+-- Returns a duration as Go writes it, without units that are 0: 1m30s, 250ms. It has whole microseconds.
+CREATE FUNCTION belfry.duration_text(p interval) RETURNS text LANGUAGE sql IMMUTABLE AS $$
+    SELECT CASE WHEN t.us < 1000000 THEN trim_scale(t.us / 1000) || 'ms'
+                ELSE coalesce(nullif(div(t.us, 3600000000), 0) || 'h', '') || coalesce(nullif(div(t.us, 60000000) % 60, 0) || 'm', '')
+                     || coalesce(nullif(trim_scale(t.us % 60000000 / 1000000), 0) || 's', '') END
+      FROM (SELECT (extract(epoch FROM p) * 1000000)::numeric AS us) AS t
+$$;
+
+-- From sql/functions/limit/empty_buckets.sql.
+
+-- Empties the buckets of a group whose limits change from the row p_was to the row p_is, if the rate is another one. So a change of
+-- the rate allows no burst. A group that never took tokens has no bucket, and begins with full buckets. Buckets stay without a rate,
+-- so that a later rate finds them. It waits for claims that have locked a bucket.
+CREATE FUNCTION belfry.empty_buckets(p_group bigint, p_was belfry.group_limit, p_is belfry.group_limit) RETURNS void LANGUAGE plpgsql AS $$
+DECLARE
+    v_parts bigint := belfry.bucket_parts(0, p_is.rate_burst);
+    v_full interval; -- the time until a part is full
+BEGIN
+    IF p_is.tenant_rate_messages IS NOT NULL AND (p_was.tenant_rate_messages, p_was.tenant_rate_per, p_was.tenant_rate_burst)
+       IS DISTINCT FROM (p_is.tenant_rate_messages, p_is.tenant_rate_per, p_is.tenant_rate_burst)
+    THEN
+        UPDATE belfry.limit_bucket b
+           SET full_at = clock_timestamp() + p_is.tenant_rate_per * (p_is.tenant_rate_burst::float8 / p_is.tenant_rate_messages)
+         WHERE b.group_id = p_group AND b.tenant_id <> 0;
+    END IF;
+    IF p_is.rate_messages IS NULL OR (p_was.rate_messages, p_was.rate_per, p_was.rate_burst)
+       IS NOT DISTINCT FROM (p_is.rate_messages, p_is.rate_per, p_is.rate_burst)
+       OR NOT EXISTS (SELECT FROM belfry.limit_bucket b WHERE b.group_id = p_group AND b.tenant_id = 0)
+    THEN
+        RETURN;
+    END IF;
+    DELETE FROM belfry.limit_bucket b WHERE b.group_id = p_group AND b.tenant_id = 0 AND b.part >= v_parts;
+    FOR i IN 0 .. v_parts - 1 LOOP
+        v_full := p_is.rate_per * ((p_is.rate_burst / v_parts + (i < p_is.rate_burst % v_parts)::integer) * v_parts::float8 / p_is.rate_messages);
+        UPDATE belfry.limit_bucket b SET full_at = clock_timestamp() + v_full WHERE b.group_id = p_group AND b.tenant_id = 0 AND b.part = i;
+        CONTINUE WHEN FOUND;
+        PERFORM pg_advisory_xact_lock(belfry.limit_key(2, p_group, 0, i));
+        UPDATE belfry.limit_bucket b SET full_at = clock_timestamp() + v_full WHERE b.group_id = p_group AND b.tenant_id = 0 AND b.part = i;
+        IF NOT FOUND THEN
+            INSERT INTO belfry.limit_bucket (group_id, tenant_id, part, full_at) VALUES (p_group, 0, i, clock_timestamp() + v_full);
+        END IF;
+    END LOOP;
+END $$;
+
 -- From sql/functions/limit/lease_is_over.sql.
 
 -- Reports whether a lease that has ended by the clock was not extended meanwhile. If another session holds the
@@ -3984,6 +4099,65 @@ BEGIN
     END;
 END $$;
 
+-- From sql/functions/limit/limit_duration.sql.
+
+-- Returns a duration of the JSON of limits, or NULL if the member is absent. Raises an error unless it is from p_least to 24 hours.
+CREATE FUNCTION belfry.limit_duration(p_from jsonb, p_path text[], p_least interval) RETURNS interval LANGUAGE plpgsql IMMUTABLE AS $$
+DECLARE
+    v jsonb := nullif(p_from #> p_path, 'null');
+    v_text text := v #>> '{}';
+    v_value interval;
+BEGIN
+    IF v IS NULL THEN
+        RETURN NULL;
+    END IF;
+    IF jsonb_typeof(v) = 'string' AND v_text ~ '^([0-9]{1,8}(\.[0-9]{1,9})?(ms|h|m|s))+$' THEN
+        SELECT make_interval(secs => sum(m[1]::float8 * CASE m[3] WHEN 'h' THEN 3600 WHEN 'm' THEN 60 WHEN 's' THEN 1 ELSE 0.001 END))
+          INTO v_value
+          FROM regexp_matches(v_text, '([0-9]+(\.[0-9]+)?)(ms|h|m|s)', 'g') AS m;
+    END IF;
+    IF v_value IS NULL OR v_value < p_least OR v_value > interval '24 hours' THEN
+        RAISE EXCEPTION '% is %', array_to_string(p_path, '.'), left(v::text, 80) USING ERRCODE = 'invalid_parameter_value',
+            HINT = format('Give a duration from %s to 24h, such as "500ms", "10s" or "1m30s".', belfry.duration_text(p_least));
+    END IF;
+    RETURN v_value;
+END $$;
+
+-- From sql/functions/limit/limit_group.sql.
+
+-- Sets the limits of a consumer group in a queue, or removes them if limits is NULL. Without a consumer_group they are the default of
+-- the queue, for the groups without limits of their own. Returns false if they were so already. The commit wakes waiting pops and SQL
+-- consumers. docs/flow.md describes the limits.
+CREATE FUNCTION belfry.limit_group(queue text, consumer_group text, limits json) RETURNS boolean
+LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
+DECLARE
+    v record;
+    v_id uuid := belfry.uuid_v7();
+    v_group text := nullif($2, '');
+BEGIN
+    IF octet_length(v_group) > 255 OR v_group IN ('.', '..') THEN
+        RAISE EXCEPTION 'the name of the consumer group is not valid' USING ERRCODE = 'invalid_parameter_value',
+            HINT = 'A name has 1 to 255 bytes, and is not . or ..';
+    END IF;
+    v := belfry.set_limits($1, coalesce(v_group, ''), $3);
+    IF v.queue_id IS NULL THEN
+        RAISE EXCEPTION 'queue % does not exist', quote_nullable($1) USING ERRCODE = 'undefined_object',
+            HINT = 'Create it with the first push, or with POST /api/v1/configure.';
+    END IF;
+    INSERT INTO belfry.audit (id, subject, address, request_id, action, queue, consumer_group, parameters, counts, result)
+    VALUES (v_id, belfry.calling_role(), 'sql', gen_random_uuid()::text, CASE WHEN v.after IS NULL THEN 'limits.remove' ELSE 'limits.set' END, $1, v_group,
+            CASE WHEN v.after IS NULL THEN '{}' ELSE json_build_object('limits', v.after) END, json_build_object('changed', v.changed::integer), 'ok');
+    IF v.changed THEN
+        INSERT INTO belfry.audit_undo (audit_id, kind, queue_id, before, after)
+        VALUES (v_id, 'limits', v.queue_id, coalesce(v.before, 'null'), coalesce(v.after, 'null'));
+    END IF;
+    IF v.changed AND pg_notification_queue_usage() < 0.97 THEN -- a full queue would fail the transaction
+        PERFORM pg_notify('belfry', '1;i=00000000-0000-0000-0000-000000000000;all');
+    END IF;
+    RETURN v.changed;
+END $$;
+REVOKE ALL ON FUNCTION belfry.limit_group(text, text, json) FROM PUBLIC;
+
 -- From sql/functions/limit/limit_key.sql.
 
 -- Returns the key of the advisory lock that guards the insert of a row of belfry.limit_slot (p_kind 1) or of
@@ -3991,6 +4165,46 @@ END $$;
 CREATE FUNCTION belfry.limit_key(p_kind integer, p_group bigint, p_tenant bigint, p_number bigint) RETURNS bigint LANGUAGE sql IMMUTABLE AS $$
     SELECT hashint8extended($4, hashint8extended($3, hashint8extended($2, 1651860071 + $1)))
 $$;
+
+-- From sql/functions/limit/limit_members.sql.
+
+-- Raises an error unless a value of the JSON of limits is an object with members of p_known, or is absent. p_path is the path of
+-- the object, or {} for the whole JSON.
+CREATE FUNCTION belfry.limit_members(p_from jsonb, p_path text[], p_known text[]) RETURNS void LANGUAGE plpgsql IMMUTABLE AS $$
+DECLARE
+    v jsonb := CASE WHEN p_path = '{}' THEN p_from ELSE nullif(p_from #> p_path, 'null') END;
+    v_of text := nullif(array_to_string(p_path, '.'), '');
+    v_unknown text;
+BEGIN
+    IF jsonb_typeof(v) <> 'object' THEN
+        RAISE EXCEPTION '% is %', coalesce(v_of, 'the JSON of the limits'), left(v::text, 80) USING ERRCODE = 'invalid_parameter_value',
+            HINT = 'Give an object with the members ' || array_to_string(p_known, ', ') || '.';
+    END IF;
+    SELECT string_agg(quote_ident(left(k, 80)), ', ' ORDER BY k) INTO v_unknown
+      FROM jsonb_object_keys(v) AS k WHERE jsonb_typeof(v) = 'object' AND k <> ALL (p_known);
+    IF v_unknown IS NOT NULL THEN
+        RAISE EXCEPTION 'unknown members%: %', coalesce(' of ' || v_of, ''), v_unknown USING ERRCODE = 'invalid_parameter_value',
+            HINT = 'Use ' || array_to_string(p_known, ', ') || '.';
+    END IF;
+END $$;
+
+-- From sql/functions/limit/limit_number.sql.
+
+-- Returns a whole number of the JSON of limits, or NULL if the member is absent. Raises an error unless it is from p_least to p_most.
+CREATE FUNCTION belfry.limit_number(p_from jsonb, p_path text[], p_least bigint, p_most bigint) RETURNS bigint LANGUAGE plpgsql IMMUTABLE AS $$
+DECLARE
+    v jsonb := nullif(p_from #> p_path, 'null');
+    v_number numeric;
+BEGIN
+    IF jsonb_typeof(v) = 'number' THEN
+        v_number := v;
+    END IF;
+    IF v IS NOT NULL AND coalesce(v_number NOT BETWEEN p_least AND p_most OR v_number % 1 <> 0, true) THEN
+        RAISE EXCEPTION '% is %', array_to_string(p_path, '.'), left(v::text, 80) USING ERRCODE = 'invalid_parameter_value',
+            HINT = format('Give a whole number from %s to %s.', p_least, p_most);
+    END IF;
+    RETURN v_number;
+END $$;
 
 -- From sql/functions/limit/limited_until.sql.
 
@@ -4023,6 +4237,26 @@ BEGIN
     RETURN v_next;
 END $$;
 
+-- From sql/functions/limit/limits_json.sql.
+
+-- Returns the limits in a row as the API shows them. A limit that is not set has no member.
+CREATE FUNCTION belfry.limits_json(l belfry.group_limit) RETURNS json LANGUAGE sql STABLE AS $$
+    SELECT json_strip_nulls(json_build_object(
+        'concurrency', l.concurrency,
+        'rateLimit', CASE WHEN l.rate_messages IS NOT NULL THEN json_build_object(
+            'messages', l.rate_messages, 'per', belfry.duration_text(l.rate_per), 'burst', l.rate_burst) END,
+        'tenantConcurrency', l.tenant_concurrency,
+        'tenantRateLimit', CASE WHEN l.tenant_rate_messages IS NOT NULL THEN json_build_object(
+            'messages', l.tenant_rate_messages, 'per', belfry.duration_text(l.tenant_rate_per), 'burst', l.tenant_rate_burst) END,
+        'fair', CASE WHEN l.fair THEN true END,
+        'breaker', CASE WHEN l.breaker_pause IS NOT NULL THEN json_build_object(
+            'failures', l.breaker_failures, 'share', l.breaker_share,
+            'window', CASE WHEN l.breaker_share IS NOT NULL THEN belfry.duration_text(l.breaker_window) END,
+            'minimum', CASE WHEN l.breaker_share IS NOT NULL THEN l.breaker_minimum END,
+            'pause', belfry.duration_text(l.breaker_pause), 'pauseMax', belfry.duration_text(l.breaker_pause_max)) END,
+        'onExhausted', nullif(l.on_exhausted, 'deadLetter')))
+$$;
+
 -- From sql/functions/limit/limits_of.sql.
 
 -- Returns the row of belfry.group_limit that holds for a group, or NULL. A row of the group comes before that of the queue.
@@ -4030,6 +4264,19 @@ CREATE FUNCTION belfry.limits_of(p_queue bigint, p_group text) RETURNS bigint LA
     SELECT l.id FROM belfry.group_limit l
      WHERE l.queue_id = p_queue AND l.group_name IN (p_group, '')
      ORDER BY l.group_name DESC LIMIT 1
+$$;
+
+-- From sql/functions/limit/live_leases.sql.
+
+-- Returns the number of live leases that count for the concurrency of a group, or of one of its tenants.
+CREATE FUNCTION belfry.live_leases(p_group bigint, p_tenant bigint) RETURNS bigint LANGUAGE sql STABLE AS $$
+    SELECT count(*)
+      FROM belfry.limit_slot s
+     CROSS JOIN LATERAL (
+            SELECT c.lease_id, c.lease_until FROM belfry.cursor c
+             WHERE c.partition_id = s.partition_id AND c.group_id >= p_group AND c.group_id <= p_group
+             ORDER BY c.group_id DESC LIMIT 1) AS c
+     WHERE s.group_id = p_group AND s.tenant_id = p_tenant AND c.lease_id = s.lease_id AND c.lease_until > statement_timestamp()
 $$;
 
 -- From sql/functions/limit/new_limit_row.sql.
@@ -4080,6 +4327,16 @@ BEGIN
     RETURN FOUND;
 END $$;
 
+-- From sql/functions/limit/on_exhausted.sql.
+
+-- Returns what happens to a message of a group that has no retry left: 'deadLetter', 'block' or 'skip'.
+CREATE FUNCTION belfry.on_exhausted(p_group bigint) RETURNS text LANGUAGE sql STABLE AS $$
+    SELECT coalesce((SELECT l.on_exhausted
+                       FROM belfry.consumer_group g
+                       JOIN belfry.group_limit l ON l.id = g.limits_id
+                      WHERE g.id = p_group), 'deadLetter')
+$$;
+
 -- From sql/functions/limit/places_full_until.sql.
 
 -- Returns NULL if a lease of a group has a free place, and otherwise an instant at which a place is free at the latest. It reads
@@ -4121,6 +4378,157 @@ BEGIN
     END LOOP;
     RETURN v_next;
 END $$;
+
+-- From sql/functions/limit/read_limits.sql.
+
+-- Reads the JSON of limits, and raises an error that says what to change. The columns that are no limits are NULL. docs/flow.md
+-- describes the members and their defaults.
+CREATE FUNCTION belfry.read_limits(p_limits json) RETURNS belfry.group_limit LANGUAGE plpgsql IMMUTABLE AS $$
+DECLARE
+    f jsonb := p_limits;
+    l belfry.group_limit;
+BEGIN
+    PERFORM belfry.limit_members(f, '{}', '{concurrency,rateLimit,tenantConcurrency,tenantRateLimit,fair,breaker,onExhausted}');
+    l.concurrency := belfry.limit_number(f, '{concurrency}', 1, 10000);
+    SELECT r.* INTO l.rate_messages, l.rate_per, l.rate_burst FROM belfry.read_rate(f, 'rateLimit') AS r;
+    l.tenant_concurrency := belfry.limit_number(f, '{tenantConcurrency}', 1, 10000);
+    SELECT r.* INTO l.tenant_rate_messages, l.tenant_rate_per, l.tenant_rate_burst FROM belfry.read_rate(f, 'tenantRateLimit') AS r;
+    IF jsonb_typeof(nullif(f -> 'fair', 'null')) <> 'boolean' THEN
+        RAISE EXCEPTION 'fair is %', left((f -> 'fair')::text, 80) USING ERRCODE = 'invalid_parameter_value', HINT = 'Give true or false.';
+    END IF;
+    l.fair := coalesce(nullif(f -> 'fair', 'null')::boolean, false);
+    IF f ->> 'onExhausted' NOT IN ('deadLetter', 'block', 'skip') THEN
+        RAISE EXCEPTION 'onExhausted is %', left((f -> 'onExhausted')::text, 80) USING ERRCODE = 'invalid_parameter_value',
+            HINT = 'Use "deadLetter", "block" or "skip".';
+    END IF;
+    l.on_exhausted := coalesce(f ->> 'onExhausted', 'deadLetter');
+    IF nullif(f -> 'breaker', 'null') IS NULL THEN
+        RETURN l;
+    END IF;
+    PERFORM belfry.limit_members(f, '{breaker}', '{failures,share,window,minimum,pause,pauseMax}');
+    l.breaker_failures := belfry.limit_number(f, '{breaker,failures}', 1, 1000000);
+    IF nullif(f #> '{breaker,share}', 'null') IS NOT NULL THEN
+        IF jsonb_typeof(f #> '{breaker,share}') = 'number' THEN
+            l.breaker_share := CASE WHEN (f #> '{breaker,share}')::numeric BETWEEN 0.000001 AND 1 THEN (f #> '{breaker,share}')::float8 END;
+        END IF;
+        IF l.breaker_share IS NULL THEN
+            RAISE EXCEPTION 'breaker.share is %', left((f #> '{breaker,share}')::text, 80) USING ERRCODE = 'invalid_parameter_value',
+                HINT = 'Give a number from 0.000001 to 1.';
+        END IF;
+    END IF;
+    IF l.breaker_failures IS NULL AND l.breaker_share IS NULL THEN
+        RAISE EXCEPTION 'breaker has neither failures nor share' USING ERRCODE = 'invalid_parameter_value',
+            HINT = 'Give failures, the failures in a row, or share, the part of failures in the window.';
+    END IF;
+    l.breaker_window := coalesce(belfry.limit_duration(f, '{breaker,window}', '1 second'), '1 minute');
+    l.breaker_minimum := coalesce(belfry.limit_number(f, '{breaker,minimum}', 1, 1000000), 10);
+    l.breaker_pause := coalesce(belfry.limit_duration(f, '{breaker,pause}', '1 second'), '10 seconds');
+    l.breaker_pause_max := coalesce(belfry.limit_duration(f, '{breaker,pauseMax}', '1 second'), greatest('10 minutes', l.breaker_pause));
+    IF l.breaker_pause_max < l.breaker_pause THEN
+        RAISE EXCEPTION 'breaker.pauseMax is %, and breaker.pause is %', belfry.duration_text(l.breaker_pause_max), belfry.duration_text(l.breaker_pause)
+            USING ERRCODE = 'invalid_parameter_value', HINT = 'Give a pauseMax that is not less than pause.';
+    END IF;
+    RETURN l;
+END $$;
+
+-- From sql/functions/limit/read_rate.sql.
+
+-- Reads a rate from the JSON of limits. All results are NULL if the member is absent.
+CREATE FUNCTION belfry.read_rate(p_from jsonb, p_member text, OUT messages bigint, OUT per interval, OUT burst bigint) LANGUAGE plpgsql IMMUTABLE AS $$
+BEGIN
+    PERFORM belfry.limit_members(p_from, ARRAY[p_member], '{messages,per,burst}');
+    messages := belfry.limit_number(p_from, ARRAY[p_member, 'messages'], 1, 1000000);
+    per := belfry.limit_duration(p_from, ARRAY[p_member, 'per'], '1 millisecond');
+    burst := coalesce(belfry.limit_number(p_from, ARRAY[p_member, 'burst'], 1, 1000000), messages);
+    IF nullif(p_from -> p_member, 'null') IS NULL THEN
+        RETURN;
+    ELSIF messages IS NULL OR per IS NULL THEN
+        RAISE EXCEPTION '% has no %', p_member, CASE WHEN messages IS NULL THEN 'messages' ELSE 'per' END USING ERRCODE = 'invalid_parameter_value',
+            HINT = 'Give both, such as {"messages": 100, "per": "1s"}.';
+    ELSIF messages > 1000000 * extract(epoch FROM per) THEN
+        RAISE EXCEPTION '% has % messages in %', p_member, messages, belfry.duration_text(per) USING ERRCODE = 'invalid_parameter_value',
+            HINT = 'The greatest rate is 1000000 messages a second. Give fewer messages or a longer time.';
+    END IF;
+END $$;
+
+-- From sql/functions/limit/set_limits.sql.
+
+-- Sets the limits of a group in a queue, or removes them if p_limits is NULL. With the group '' they are the default of the
+-- queue. A group may have limits before its first pop. queue_id is NULL if the queue does not exist. before and after are the
+-- limits in the row, NULL without a row. Limits that change nothing write nothing.
+--
+-- limits_id of a group is always the row in force, for these reasons:
+--
+--   1. This function and the registration of a group lock the queue, so each sees what the other has committed.
+--   2. A registration with an older snapshot fails, because this function has updated the row of the queue.
+--   3. This function refuses to run with an older snapshot.
+CREATE FUNCTION belfry.set_limits(
+    p_queue text, p_group text, p_limits json,
+    OUT changed boolean, OUT queue_id bigint, OUT before json, OUT after json
+) LANGUAGE plpgsql SET synchronous_commit = on SET lock_timeout = '5s' AS $$
+#variable_conflict use_column
+DECLARE
+    l belfry.group_limit := belfry.read_limits(p_limits);
+    v_old belfry.group_limit; -- the row
+    v_was belfry.group_limit; -- the row in force for the groups that change
+    v_is belfry.group_limit;
+    k record;
+BEGIN
+    IF current_setting('transaction_isolation') <> 'read committed' THEN
+        RAISE EXCEPTION 'limits cannot change in a transaction with the isolation level %', upper(current_setting('transaction_isolation'))
+            USING ERRCODE = 'active_sql_transaction', HINT = 'Use a transaction with the isolation level READ COMMITTED.';
+    END IF;
+    UPDATE belfry.queue q SET name = q.name WHERE q.name = p_queue AND q.deleted_at IS NULL RETURNING q.id INTO queue_id;
+    IF queue_id IS NULL THEN
+        RETURN;
+    END IF;
+    SELECT o.* INTO v_old FROM belfry.group_limit o WHERE o.queue_id = set_limits.queue_id AND o.group_name = p_group;
+    before := CASE WHEN v_old.id IS NOT NULL THEN belfry.limits_json(v_old) END;
+    after := CASE WHEN p_limits IS NOT NULL THEN belfry.limits_json(l) END;
+    IF p_group = '' AND after::text = '{}' THEN
+        after := NULL;
+    END IF;
+    changed := before::text IS DISTINCT FROM after::text;
+    IF NOT changed THEN
+        RETURN;
+    END IF;
+    SELECT o.* INTO v_was FROM belfry.group_limit o WHERE o.id = belfry.limits_of(set_limits.queue_id, p_group);
+    IF after IS NULL THEN
+        DELETE FROM belfry.group_limit o WHERE o.id = v_old.id;
+    ELSIF v_old.id IS NULL THEN
+        INSERT INTO belfry.group_limit (
+            queue_id, group_name,
+            concurrency, rate_messages, rate_per, rate_burst, tenant_concurrency, tenant_rate_messages,
+            tenant_rate_per, tenant_rate_burst, fair, breaker_failures, breaker_share, breaker_window, breaker_minimum,
+            breaker_pause, breaker_pause_max, on_exhausted)
+        VALUES (
+            set_limits.queue_id, p_group,
+            l.concurrency, l.rate_messages, l.rate_per, l.rate_burst, l.tenant_concurrency, l.tenant_rate_messages,
+            l.tenant_rate_per, l.tenant_rate_burst, l.fair, l.breaker_failures, l.breaker_share, l.breaker_window,
+            l.breaker_minimum, l.breaker_pause, l.breaker_pause_max, l.on_exhausted);
+    ELSE
+        UPDATE belfry.group_limit o SET (
+            concurrency, rate_messages, rate_per, rate_burst, tenant_concurrency, tenant_rate_messages,
+            tenant_rate_per, tenant_rate_burst, fair, breaker_failures, breaker_share, breaker_window, breaker_minimum,
+            breaker_pause, breaker_pause_max, on_exhausted, changed_at) = (
+            l.concurrency, l.rate_messages, l.rate_per, l.rate_burst, l.tenant_concurrency, l.tenant_rate_messages,
+            l.tenant_rate_per, l.tenant_rate_burst, l.fair, l.breaker_failures, l.breaker_share, l.breaker_window,
+            l.breaker_minimum, l.breaker_pause, l.breaker_pause_max, l.on_exhausted, clock_timestamp())
+         WHERE o.id = v_old.id;
+    END IF;
+    SELECT o.* INTO v_is FROM belfry.group_limit o WHERE o.id = belfry.limits_of(set_limits.queue_id, p_group);
+    FOR k IN
+        SELECT g.id FROM belfry.consumer_group g
+         WHERE g.queue_id = set_limits.queue_id
+           AND CASE WHEN p_group <> '' THEN g.name = p_group ELSE NOT EXISTS (
+                   SELECT FROM belfry.group_limit o WHERE o.queue_id = g.queue_id AND o.group_name = g.name) END
+         ORDER BY g.id
+    LOOP
+        UPDATE belfry.consumer_group g SET limits_id = v_is.id WHERE g.id = k.id AND g.limits_id IS DISTINCT FROM v_is.id;
+        PERFORM belfry.empty_buckets(k.id, v_was, v_is);
+    END LOOP;
+END $$;
+REVOKE ALL ON FUNCTION belfry.set_limits(text, text, json) FROM PUBLIC;
 
 -- From sql/functions/limit/spend.sql.
 
@@ -4320,6 +4728,118 @@ BEGIN
         next_at := least(next_at, v_now + interval '50 milliseconds');
     END IF;
 END $$;
+
+-- From sql/functions/limit/tokens_left.sql.
+
+-- Returns the number of tokens in the bucket of a group, or of one of its tenants. A part without a row is full.
+CREATE FUNCTION belfry.tokens_left(p_group bigint, p_tenant bigint, p_messages bigint, p_per interval, p_burst bigint) RETURNS bigint LANGUAGE sql STABLE AS $$
+    SELECT (p_burst - coalesce(sum(least(u.burst, ceil(greatest(extract(epoch FROM b.full_at - statement_timestamp())::float8, 0)
+               * p_messages / extract(epoch FROM p_per)::float8 / u.parts - 1e-9)::bigint)), 0))::bigint
+      FROM belfry.limit_bucket b
+     CROSS JOIN LATERAL (SELECT belfry.bucket_parts(p_tenant, p_burst) AS parts) AS t
+     CROSS JOIN LATERAL (SELECT t.parts, p_burst / t.parts + (b.part < p_burst % t.parts)::integer AS burst) AS u
+     WHERE b.group_id = p_group AND b.tenant_id = p_tenant AND b.part < t.parts
+$$;
+
+-- From sql/functions/limit/unblock.sql.
+
+-- Decides about the message at which a partition is blocked for a consumer group (onExhausted 'block'), and writes a
+-- row of the audit. action: 'retry' delivers the message at once, 'deadLetter' makes it a dead letter, 'skip' counts
+-- it as done. Returns false if the partition is not blocked. Waits up to 5 seconds for a cursor that another session
+-- has locked.
+CREATE FUNCTION belfry.unblock(queue text, partition text, consumer_group text, action text) RETURNS boolean
+LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp SET lock_timeout = '5s' AS $$
+DECLARE
+    v record;
+BEGIN
+    IF action IS NULL OR action NOT IN ('retry', 'deadLetter', 'skip') THEN
+        RAISE EXCEPTION 'the action % is not known', quote_nullable(action) USING ERRCODE = 'invalid_parameter_value',
+            HINT = 'Use ''retry'', ''deadLetter'' or ''skip''.';
+    END IF;
+    v := belfry.unblock_partition(queue, partition, consumer_group, action, true);
+    IF NOT v.found THEN
+        RAISE EXCEPTION 'queue %, its partition % or its consumer group % does not exist, or the group has not read the partition',
+            quote_nullable(queue), quote_nullable(partition), quote_nullable(consumer_group) USING ERRCODE = 'undefined_object';
+    END IF;
+    INSERT INTO belfry.audit (id, subject, address, request_id, action, queue, partition, consumer_group, parameters, counts, result)
+    VALUES (belfry.uuid_v7(), belfry.calling_role(), 'sql', gen_random_uuid()::text, 'delivery.unblock', queue, partition, consumer_group,
+            json_build_object('action', action, 'transactionId', v.transaction_id), json_build_object('changed', v.unblocked::integer),
+            CASE WHEN v.unblocked THEN 'ok' ELSE 'conflict' END);
+    IF v.unblocked THEN
+        PERFORM belfry.announce_ready(v.group_id, v.partition_id);
+    END IF;
+    RETURN v.unblocked;
+END $$;
+REVOKE ALL ON FUNCTION belfry.unblock(text, text, text, text) FROM PUBLIC;
+
+-- From sql/functions/limit/unblock_partition.sql.
+
+-- Decides about the first message of a blocked cursor; see belfry.blocked. p_action: 'retry' delivers the message
+-- at once, and its failures and deliveries count from 0. 'deadLetter' makes the message a dead letter with its
+-- last error. 'skip' counts the message as done. The cursor then goes on.
+--
+-- found is false if the queue, the partition, or the cursor of the group does not exist. unblocked is false if the
+-- cursor is not blocked. message_id and transaction_id are NULL if the message was deleted. Locks the cursor. A
+-- wake must follow the commit. With p_in_session no wake can follow, so the cursor stays marked ready although it
+-- may be empty.
+CREATE FUNCTION belfry.unblock_partition(
+    p_queue text, p_partition text, p_group text, p_action text, p_in_session boolean,
+    OUT found boolean, OUT unblocked boolean, OUT partition_id bigint, OUT group_id bigint, OUT message_id uuid, OUT transaction_id text
+) LANGUAGE plpgsql SET synchronous_commit = on AS $$
+#variable_conflict use_column
+DECLARE
+    v_seq bigint;
+    v_committed bigint;
+    v_error text;
+    c record;
+BEGIN
+    SELECT p.id, g.id INTO partition_id, group_id
+      FROM belfry.queue q
+      JOIN belfry.partition p ON p.queue_id = q.id AND p.name = p_partition AND NOT p.closed
+      JOIN belfry.consumer_group g ON g.queue_id = q.id AND g.name = p_group
+     WHERE q.name = p_queue AND q.deleted_at IS NULL;
+    PERFORM k.group_id FROM belfry.cursor k
+      WHERE k.partition_id = unblock_partition.partition_id AND k.group_id = unblock_partition.group_id
+        FOR NO KEY UPDATE;
+    found := FOUND;
+    -- The snapshot of this statement is newer than the lock.
+    SELECT k.committed, k.skip, k.attempts, k.failures, k.retry_at INTO c
+      FROM belfry.cursor k
+     WHERE k.partition_id = unblock_partition.partition_id AND k.group_id = unblock_partition.group_id;
+    unblocked := coalesce(c.retry_at = belfry.blocked(), false);
+    IF NOT unblocked THEN
+        RETURN;
+    END IF;
+    v_committed := c.committed;
+    SELECT m.seq, m.id, m.transaction_id INTO v_seq, message_id, transaction_id
+      FROM belfry.message m
+     WHERE m.partition_id = unblock_partition.partition_id AND m.seq > c.committed AND (c.skip IS NULL OR NOT m.seq <@ c.skip)
+     ORDER BY m.seq LIMIT 1;
+    IF v_seq IS NOT NULL AND p_action <> 'retry' THEN
+        IF p_action = 'deadLetter' THEN
+            SELECT a.error INTO v_error
+              FROM belfry.attempt a
+             WHERE a.partition_id = unblock_partition.partition_id AND a.seq = v_seq AND a.group_id = unblock_partition.group_id
+             ORDER BY a.nth DESC LIMIT 1;
+            PERFORM belfry.park(partition_id, group_id, v_seq, coalesce(nullif(c.failures, 0), c.attempts), convert_to(v_error, 'UTF8'));
+        END IF;
+        v_committed := coalesce(belfry.passed(v_seq, c.skip), v_seq);
+    END IF;
+    UPDATE belfry.cursor k
+       SET committed = v_committed, skip = belfry.skip_beyond(k.skip, v_committed), attempts = 0, failures = 0, retry_at = NULL,
+           consumed = k.consumed + v_committed - k.committed,
+           consumed_at = CASE WHEN v_committed > k.committed THEN clock_timestamp() ELSE k.consumed_at END,
+           ready_at = CASE
+               WHEN k.lease_until > clock_timestamp() THEN k.ready_at -- a lease of redriven messages
+               ELSE coalesce(
+                   belfry.ready_at(p.id, v_committed, p.last_seq, p.last_push_at, p.visible_until, q.delayed_processing, q.window_buffer,
+                                   NULL, k.redrives, k.group_id),
+                   CASE WHEN p_in_session THEN clock_timestamp() END) END
+      FROM belfry.partition p
+      JOIN belfry.queue q ON q.id = p.queue_id
+     WHERE p.id = unblock_partition.partition_id AND k.partition_id = p.id AND k.group_id = unblock_partition.group_id;
+END $$;
+REVOKE ALL ON FUNCTION belfry.unblock_partition(text, text, text, text, boolean) FROM PUBLIC;
 
 -- From sql/functions/limit/usable_slots.sql.
 
@@ -4903,12 +5423,14 @@ BEGIN
         ('producer admin', 'GRANT EXECUTE ON FUNCTION belfry.unschedule(text), belfry.schedule(text, text, json, text, interval, timestamptz, text, '
             'text, json, interval, timestamptz, timestamptz, interval, text, text) TO %I'),
         ('producer consumer admin', (SELECT 'GRANT EXECUTE ON FUNCTION ' || string_agg(f.oid::regprocedure::text, ', ' ORDER BY f.oid) || ' TO %I' FROM pg_proc f
-            WHERE f.pronamespace = 'belfry'::regnamespace AND (NOT f.prosecdef OR f.proname = 'await') AND f.proname NOT LIKE 'change_pause%')),
+            WHERE f.pronamespace = 'belfry'::regnamespace AND (NOT f.prosecdef OR f.proname = 'await') AND f.proname NOT LIKE 'change_pause%' AND f.proname NOT IN ('unblock_partition', 'set_limits'))),
         ('consumer admin', 'GRANT EXECUTE ON FUNCTION belfry.subscribe(text, text, text, timestamptz), '
             'belfry.pop(text, text, integer, text, integer), belfry.ack(uuid, uuid[], text, text, interval), belfry.extend(uuid, bigint) TO %I'),
         ('admin', 'GRANT SELECT, INSERT, UPDATE, DELETE ON ALL TABLES IN SCHEMA belfry TO %I'),
         ('admin', 'GRANT EXECUTE ON FUNCTION belfry.advance_ids(), belfry.change_grant(text, name, text, text, boolean), '
-            'belfry.pause(text, text, text, text), belfry.resume(text, text, text), belfry.change_pause(text, text, text, boolean, text) TO %I'),
+            'belfry.pause(text, text, text, text), belfry.resume(text, text, text), belfry.change_pause(text, text, text, boolean, text), '
+            'belfry.unblock(text, text, text, text), belfry.unblock_partition(text, text, text, text, boolean), '
+            'belfry.limit_group(text, text, json), belfry.set_limits(text, text, json) TO %I'),
         ('admin', 'REVOKE INSERT, UPDATE, DELETE ON belfry.schema_migrations FROM %I'),
         ('admin', 'ALTER DEFAULT PRIVILEGES FOR ROLE %2$I IN SCHEMA belfry GRANT SELECT, INSERT, UPDATE, DELETE ON TABLES TO %1$I')
     ) AS s(kinds, text)
@@ -5567,7 +6089,7 @@ BEGIN
             CONTINUE;
         END IF;
         UPDATE belfry.cursor c
-           SET committed = p.last_seq, skip = NULL, attempts = 0, failures = 0, ready_at = NULL,
+           SET committed = p.last_seq, skip = NULL, attempts = 0, failures = 0, retry_at = NULL, ready_at = NULL,
                lease_id = NULL, lease_until = NULL, lease_end = NULL
           FROM (SELECT p.last_seq
                   FROM belfry.partition p
@@ -5692,4 +6214,4 @@ BEGIN
         END LOOP;
     END LOOP;
 END $$;
-COMMENT ON FUNCTION belfry.baseline() IS '6ab4d6d3ab8c04f4d3f2f9094efb69be75b68b4ff817ec4854120268213166ff';
+COMMENT ON FUNCTION belfry.baseline() IS '6b223a03b6bfbc4dc9ff5fae8ad9179420b4828a374e3f32746fd6e3f4d68e4d';

@@ -9,6 +9,9 @@ CREATE TYPE belfry.ack_row AS (
     -- 2: An earlier message failed in the same call, so this message is redelivered.
     -- 3: The status has no effect.
     -- 4: The ack was applied, and the message is a dead letter.
+    -- 5: The cursor is blocked, so only an operator or a dlq ack can finish the message.
+    -- 6: The ack was applied, and the message has blocked the cursor.
+    -- 7: The ack was applied, and the message is skipped.
     verdict      smallint,
     cursor_index integer, -- This column and all later columns are for item 2.
     partition_id bigint,

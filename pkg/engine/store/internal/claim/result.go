@@ -52,7 +52,8 @@ type partition struct {
 	needsWake pgtype.Bool
 	// expired counts messages that the claim skipped because of expireAfterSeconds. givenUp counts
 	// messages that became dead letters because of maxDeliveries.
-	expired, givenUp int64
+	// skipped counts messages that the group skips because of maxDeliveries.
+	expired, givenUp, skipped int64
 	// undo is the data that queueUnconsume needs to undo an autoAck delivery.
 	undo []byte
 }
@@ -91,7 +92,7 @@ func newRowReader() *rowReader {
 	own := [itemSummary + 1][]any{
 		itemPartition: {
 			(*int16)(&p.outcome), (*zeronull.Timestamptz)(&p.readyAt), &p.needsWake, (*zeronull.Int8)(&p.expired),
-			(*zeronull.Int8)(&p.givenUp), &p.undo,
+			(*zeronull.Int8)(&p.givenUp), (*zeronull.Int8)(&p.skipped), &p.undo,
 		},
 		itemMessage: {
 			&m.Seq, (*[16]byte)(&m.ID), &m.TransactionID, (*zeronull.UUID)(&m.TraceID), (*[]byte)(&m.Payload), &m.CreatedAt,
