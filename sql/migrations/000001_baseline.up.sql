@@ -2456,7 +2456,7 @@ BEGIN
             v_limited_until := v_admitted.next_at;
             v_refused := v_admitted.room = 0;
             IF v_refused THEN -- the cursor stays due
-                IF r.expired IS NOT NULL OR r.given_up IS NOT NULL THEN
+                IF r.expired IS NOT NULL OR r.given_up IS NOT NULL OR r.skipped IS NOT NULL THEN
                     r.outcome := 3;
                     RETURN NEXT r;
                 END IF;
@@ -4058,7 +4058,7 @@ BEGIN
        IS DISTINCT FROM (p_is.tenant_rate_messages, p_is.tenant_rate_per, p_is.tenant_rate_burst)
     THEN
         UPDATE belfry.limit_bucket b
-           SET full_at = clock_timestamp() + p_is.tenant_rate_per * (p_is.tenant_rate_burst::float8 / p_is.tenant_rate_messages)
+           SET full_at = clock_timestamp() + p_is.tenant_rate_per * (p_is.tenant_rate_burst::float8 / p_is.tenant_rate_messages), taken_at = clock_timestamp()
          WHERE b.group_id = p_group AND b.tenant_id <> 0;
     END IF;
     IF p_is.rate_messages IS NULL OR (p_was.rate_messages, p_was.rate_per, p_was.rate_burst)
@@ -4067,15 +4067,18 @@ BEGIN
     THEN
         RETURN;
     END IF;
-    DELETE FROM belfry.limit_bucket b WHERE b.group_id = p_group AND b.tenant_id = 0 AND b.part >= v_parts;
     FOR i IN 0 .. v_parts - 1 LOOP
         v_full := p_is.rate_per * ((p_is.rate_burst / v_parts + (i < p_is.rate_burst % v_parts)::integer) * v_parts::float8 / p_is.rate_messages);
-        UPDATE belfry.limit_bucket b SET full_at = clock_timestamp() + v_full WHERE b.group_id = p_group AND b.tenant_id = 0 AND b.part = i;
+        UPDATE belfry.limit_bucket b SET full_at = clock_timestamp() + v_full, taken_at = clock_timestamp()
+         WHERE b.group_id = p_group AND b.tenant_id = 0 AND b.part = i;
         CONTINUE WHEN FOUND;
         PERFORM pg_advisory_xact_lock(belfry.limit_key(2, p_group, 0, i));
-        UPDATE belfry.limit_bucket b SET full_at = clock_timestamp() + v_full WHERE b.group_id = p_group AND b.tenant_id = 0 AND b.part = i;
-        IF NOT FOUND THEN
-            INSERT INTO belfry.limit_bucket (group_id, tenant_id, part, full_at) VALUES (p_group, 0, i, clock_timestamp() + v_full);
+        IF belfry.new_limit_row(2, p_group, 0, i) THEN
+            INSERT INTO belfry.limit_bucket (group_id, tenant_id, part, full_at, taken_at)
+            VALUES (p_group, 0, i, clock_timestamp() + v_full, clock_timestamp());
+        ELSE
+            UPDATE belfry.limit_bucket b SET full_at = clock_timestamp() + v_full, taken_at = clock_timestamp()
+             WHERE b.group_id = p_group AND b.tenant_id = 0 AND b.part = i;
         END IF;
     END LOOP;
 END $$;
@@ -6214,4 +6217,4 @@ BEGIN
         END LOOP;
     END LOOP;
 END $$;
-COMMENT ON FUNCTION belfry.baseline() IS '6b223a03b6bfbc4dc9ff5fae8ad9179420b4828a374e3f32746fd6e3f4d68e4d';
+COMMENT ON FUNCTION belfry.baseline() IS '7be7b4ece1baee1bdeaa5fdc845be144d01afb012f6082a089def093e8fc17b4';
