@@ -47,10 +47,7 @@ func limitStatements(groups []limitedGroup) []string {
 			SELECT p.id, i, now(), gen_random_uuid(), 'm' || i, '{}' FROM belfry.partition p, generate_series(1, %d) AS i WHERE p.last_seq > 0`, limitMessages),
 	}
 	for _, g := range groups {
-		statements = append(statements,
-			fmt.Sprintf(`SELECT belfry.subscribe('%s', '%s', 'all')`, limitedQueue, g.name),
-			fmt.Sprintf(`INSERT INTO belfry.cursor (partition_id, group_id, ready_at)
-				SELECT p.id, g.id, now() FROM belfry.partition p, belfry.consumer_group g WHERE g.name = '%s' ON CONFLICT DO NOTHING`, g.name))
+		statements = append(statements, fmt.Sprintf(`SELECT belfry.subscribe('%s', '%s', 'all')`, limitedQueue, g.name))
 		if g.limits != "" {
 			statements = append(statements,
 				fmt.Sprintf(`INSERT INTO belfry.group_limit (queue_id, group_name) SELECT q.id, '%s' FROM belfry.queue q WHERE q.name = '%s'`, g.name, limitedQueue),
@@ -118,13 +115,8 @@ func (l *limits) ackLimited(ctx context.Context, group string, d limitDelivery) 
 	return err
 }
 
-// measureLimits measures the cost of limits, the instant of a refill, and waiting requests.
-func measureLimits(ctx context.Context, r *suite, out *rig.Report) error {
-	return errors.Join(r.measureLimitCost(ctx, out), r.measureRefill(ctx, out), r.measureLimitedWaits(ctx, out))
-}
-
-// measureLimitCost compares the rates of pops with their acks of groups in turns.
-func (r *suite) measureLimitCost(ctx context.Context, out *rig.Report) (err error) {
+// measureLimits compares the rates of pops with their acks of groups in turns.
+func measureLimits(ctx context.Context, r *suite, out *rig.Report) (err error) {
 	l, err := r.startLimits(ctx, costGroups)
 	if err != nil {
 		return err

@@ -28,9 +28,9 @@ var waitGroups = []limitedGroup{
 
 func escaped(group string) string { return url.QueryEscape(group) }
 
-// measureRefill measures the time from the instant of a token, by the row of the bucket, to the arrival of its message at a waiting
+// measureRefills measures the time from the instant of a token, by the row of the bucket, to the arrival of its message at a waiting
 // consumer.
-func (r *suite) measureRefill(ctx context.Context, out *rig.Report) (err error) {
+func measureRefills(ctx context.Context, r *suite, out *rig.Report) (err error) {
 	l, err := r.startLimits(ctx, waitGroups)
 	if err != nil {
 		return err
@@ -70,8 +70,8 @@ func (r *suite) measureRefill(ctx context.Context, out *rig.Report) (err error) 
 	return nil
 }
 
-// measureLimitedWaits measures the statements for many requests that wait on groups whose limits allow nothing.
-func (r *suite) measureLimitedWaits(ctx context.Context, out *rig.Report) (err error) {
+// measureLimited measures the statements for many requests that wait on groups whose limits allow nothing.
+func measureLimited(ctx context.Context, r *suite, out *rig.Report) (err error) {
 	if err := enoughFiles(idleRequests); err != nil {
 		return err
 	}
@@ -82,7 +82,7 @@ func (r *suite) measureLimitedWaits(ctx context.Context, out *rig.Report) (err e
 	defer func() { err = errors.Join(err, l.stop()) }()
 	closed := waitGroups[1:]
 	for _, g := range closed {
-		if d, err := l.popLimited(ctx, g.name, 0); err != nil || len(d.Messages) == 0 {
+		if d, err := l.popLimited(ctx, g.name, time.Minute); err != nil || len(d.Messages) == 0 {
 			return errors.Join(err, fmt.Errorf("the first pop of %q returned nothing: %w", g.name, errNotQuiet))
 		}
 	}
@@ -91,7 +91,7 @@ func (r *suite) measureLimitedWaits(ctx context.Context, out *rig.Report) (err e
 		waiting.Go(func(ctx context.Context) error {
 			d, err := l.popLimited(ctx, closed[i%len(closed)].name, longWait)
 			if err == nil && len(d.Messages) > 0 {
-				err = errUnexpectedMessages
+				err = fmt.Errorf("%s: %v: %w", closed[i%len(closed)].name, d, errUnexpectedMessages)
 			}
 			return err
 		})

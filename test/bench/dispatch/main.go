@@ -36,6 +36,8 @@ var measures = []rig.Measure[*suite]{
 	{Name: "timers", Run: measureTimers},
 	{Name: "schedules", Run: measureSchedules},
 	{Name: "limits", Run: measureLimits},
+	{Name: "refills", Run: measureRefills},
+	{Name: "limited", Run: measureLimited},
 	{Name: "mix", Run: measureMix},
 }
 
@@ -43,7 +45,7 @@ func main() {
 	var s settings
 	only := flag.String("only", "", "measures to run, separated by commas (default: all)")
 	flag.IntVar(&s.samples, "samples", 300, "messages in the measures wake and instances")
-	flag.DurationVar(&s.idleFor, "idle", time.Minute, "duration of each half of the measure idle, and of the idle parts of the measures schedules and limits")
+	flag.DurationVar(&s.idleFor, "idle", time.Minute, "duration of each half of the measure idle, and of the measure limited, and of the idle part of the measure schedules")
 	flag.IntVar(&s.herdRounds, "herd-rounds", 20, "messages in the measure herd")
 	flag.DurationVar(&s.manyFor, "many", 30*time.Second, "duration of the measure many")
 	flag.DurationVar(&s.groupsFor, "groups", 20*time.Second, "duration of the measure groups")
