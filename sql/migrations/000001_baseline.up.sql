@@ -4454,6 +4454,33 @@ BEGIN
     END IF;
 END $$;
 
+-- From sql/functions/limit/register_leases.sql.
+
+-- Gives a place to each live lease of a group that has just got a concurrency, so that the limit counts them. Their rows are above
+-- the limit; see belfry.usable_slots. A claim that began before the change is not counted. It runs in the transaction that sets the limit.
+CREATE FUNCTION belfry.register_leases(p_group bigint, p_limit bigint) RETURNS void LANGUAGE plpgsql AS $$
+DECLARE
+    v_slot bigint := greatest(p_limit, (SELECT max(s.slot) FROM belfry.limit_slot s WHERE s.group_id = p_group AND s.tenant_id = 0));
+    k record;
+BEGIN
+    FOR k IN
+        SELECT c.partition_id, c.lease_id
+          FROM belfry.cursor c
+         WHERE c.group_id = p_group AND c.lease_id IS NOT NULL AND c.lease_until > clock_timestamp()
+           AND NOT EXISTS (SELECT FROM belfry.limit_slot s
+                            WHERE s.group_id = p_group AND s.tenant_id = 0 AND s.partition_id = c.partition_id AND s.lease_id = c.lease_id)
+         ORDER BY c.partition_id
+    LOOP
+        v_slot := v_slot + 1;
+        IF belfry.new_limit_row(1, p_group, 0, v_slot) THEN
+            INSERT INTO belfry.limit_slot (group_id, tenant_id, slot, partition_id, lease_id)
+            VALUES (p_group, 0, v_slot, k.partition_id, k.lease_id);
+        ELSE
+            RAISE EXCEPTION 'place % of group % is taken', v_slot, p_group USING ERRCODE = 'lock_not_available';
+        END IF;
+    END LOOP;
+END $$;
+
 -- From sql/functions/limit/set_limits.sql.
 
 -- Sets the limits of a group in a queue, or removes them if p_limits is NULL. With the group '' they are the default of the
@@ -4529,6 +4556,9 @@ BEGIN
     LOOP
         UPDATE belfry.consumer_group g SET limits_id = v_is.id WHERE g.id = k.id AND g.limits_id IS DISTINCT FROM v_is.id;
         PERFORM belfry.empty_buckets(k.id, v_was, v_is);
+        IF v_was.concurrency IS NULL AND v_is.concurrency IS NOT NULL THEN
+            PERFORM belfry.register_leases(k.id, v_is.concurrency);
+        END IF;
     END LOOP;
 END $$;
 REVOKE ALL ON FUNCTION belfry.set_limits(text, text, json) FROM PUBLIC;
@@ -6217,4 +6247,4 @@ BEGIN
         END LOOP;
     END LOOP;
 END $$;
-COMMENT ON FUNCTION belfry.baseline() IS '7be7b4ece1baee1bdeaa5fdc845be144d01afb012f6082a089def093e8fc17b4';
+COMMENT ON FUNCTION belfry.baseline() IS 'bf5b9cc54b34c7213c347f383d1ad6307b92dcb43c0853e9a2e1d71de0ce148d';

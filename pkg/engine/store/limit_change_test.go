@@ -6,6 +6,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/belfry-mq/belfry/pkg/queue"
 	"github.com/belfry-mq/belfry/test/enginetest"
 	"github.com/belfry-mq/belfry/test/limitcheck"
 )
@@ -36,4 +37,29 @@ func TestAChangeOfTheRateAllowsNoBurst(t *testing.T) {
 	require.NoError(t, err)
 	require.Empty(t, limitcheck.Rate(leases[20:], limitcheck.Bucket{Messages: 100, Per: time.Second, Burst: 48}))
 	require.GreaterOrEqual(t, time.Since(begun), 2800*time.Millisecond, "280 messages, from an empty bucket")
+}
+
+// A group gets a concurrency while it has live leases. They count, also if the group had a concurrency before.
+func TestANewConcurrencyCountsTheLiveLeases(t *testing.T) {
+	b := newBench(t, "g")
+	b.pushEach(9)
+	set := func(limits string) {
+		b.scan(`SELECT changed FROM belfry.set_limits('q', 'g', $1)`, []any{limits}, new(bool))
+	}
+	for _, before := range []string{"no limits", `{"rateLimit":{"messages":1000,"per":"1s"}}`} {
+		if before != "no limits" {
+			set(before)
+		}
+		held := []queue.Delivery{b.pop(request("g", 1)), b.pop(request("g", 1)), b.pop(request("g", 1))}
+		set(`{"concurrency":2}`)
+		for _, d := range held[:2] {
+			require.True(t, b.pop(request("g", 1)).Limited, before)
+			b.ack(d, queue.AckRetry, d.Messages...)
+		}
+		require.Len(t, b.pop(request("g", 9, across(9))).Messages, 1, before)
+		require.True(t, b.pop(request("g", 1)).Limited)
+		require.Equal(t, 2, b.liveLeases())
+		b.exec(`UPDATE belfry.cursor SET lease_id = NULL, lease_until = NULL, lease_end = NULL, retry_at = NULL, failures = 0, ready_at = now()
+			FROM belfry.partition p WHERE p.id = partition_id AND p.last_seq > 0`)
+	}
 }
