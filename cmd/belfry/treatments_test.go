@@ -32,6 +32,10 @@ var treatments = []treatment{
 	{page: "docs/clients.md", part: "httplib::Client", until: "customer-4 6", before: `belfry push orders '{"id": 6}' --partition customer-4`},
 	{page: "docs/clients.md", part: "while true", until: "customer-9 4", before: `belfry push orders '{"id": 4}' --partition customer-9`},
 
+	{page: "docs/flow.md", part: "belfry push orders", want: "rateLimit={burst=20 messages=100 per=1s}"},
+	{page: "docs/flow.md", part: "curl", want: `"changed":false`},
+	{page: "docs/flow.md", part: "package main", want: "burst: 100"},
+
 	{page: "docs/coming-from/pg-boss.md", part: "delaySeconds: 1", want: "mail to ada"},
 	{page: "docs/coming-from/queen.md", part: "api/v1/push", want: `"partition":"customer-7"`},
 	{page: "docs/coming-from/rabbitmq.md", part: "--group shipping", want: "customer-7"},

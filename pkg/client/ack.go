@@ -88,6 +88,9 @@ func ackBody(group string, acks []Ack) []byte {
 		if ack.RetryAfterSeconds != 0 {
 			b = strconv.AppendFloat(append(b, `,"retryAfter":`...), ack.RetryAfterSeconds, 'f', -1, 64)
 		}
+		if ack.PauseGroupSeconds != 0 {
+			b = strconv.AppendFloat(append(b, `,"pauseGroup":`...), ack.PauseGroupSeconds, 'f', -1, 64)
+		}
 		b = append(b, '}')
 	}
 	return append(b, "]}"...)

@@ -124,6 +124,8 @@ type Deps struct {
 	Schedules schedules.Store
 	// Limits are the limits of consumer groups.
 	Limits flow.Limits
+	// Breakers are the circuit breakers of consumer groups.
+	Breakers flow.Breakers
 	// MessageStates finds the last messages of schedules.
 	MessageStates schedules.Messages
 	// Rights creates and revokes tokens, and changes the grants of SQL roles.

@@ -33,7 +33,7 @@ const get, post, put, patch, remove = http.MethodGet, http.MethodPost, http.Meth
 // Routes returns the route table with all routes of the API.
 func (s *Server) Routes() []Route {
 	observes := s.observes()
-	return slices.Concat(s.internalRoutes(), s.dataRoutes(), s.operateRoutes(), s.messageRoutes(observes), s.deadLetterRoutes(), s.scheduleRoutes(), s.flowRoutes(), s.blockedRoutes(),
+	return slices.Concat(s.internalRoutes(), s.dataRoutes(), s.operateRoutes(), s.messageRoutes(observes), s.deadLetterRoutes(), s.scheduleRoutes(), s.flowRoutes(),
 		s.compressed(s.listRoutes()), s.compressed(s.observeRoutes(observes)), s.compressed(s.historyRoutes(observes)), s.queenRoutes(observes),
 		s.dashboardRoutes())
 }
@@ -159,26 +159,23 @@ func (s *Server) scheduleRoutes() []Route {
 	}
 }
 
-// blockedRoutes returns the routes of partitions that are blocked for a group.
-func (s *Server) blockedRoutes() []Route {
-	serves := &flow.BlockHandlers{Blocks: s.deps.Catalog, Bodies: s.bodies()}
-	return []Route{
-		{get, "/api/v1/consumer-groups/:group/queues/:queue/blocked", Read | Granted, wire.JSON(serves.List)},
-		{post, "/api/v1/consumer-groups/:group/queues/:queue/partitions/:partition/unblock", Write | Granted, s.audited(audit.UnblockDelivery, serves.Unblock)},
-	}
-}
-
 // flowRoutes returns the routes of package flow.
 func (s *Server) flowRoutes() []Route {
-	serves, answer, change := &flow.Handlers{Limits: s.deps.Limits, Bodies: s.bodies()}, wire.JSON, s.audited
-	const ofGroup, ofQueue = "/api/v1/consumer-groups/:group/queues/:queue/limits", "/api/v1/resources/queues/:queue/limits"
+	serves, answer, change := &flow.Handlers{Limits: s.deps.Limits, Breakers: s.deps.Breakers, Bodies: s.bodies()}, wire.JSON, s.audited
+	blocks := &flow.BlockHandlers{Blocks: s.deps.Catalog, Bodies: s.bodies()}
+	const ofGroup, ofQueue = "/api/v1/consumer-groups/:group/queues/:queue", "/api/v1/resources/queues/:queue/limits"
 	return []Route{
-		{get, ofGroup, Read | Granted, answer(serves.ShowGroup)},
-		{put, ofGroup, Write | Granted, change(audit.SetLimits, serves.SetGroup)},
-		{remove, ofGroup, Write | Granted, change(audit.RemoveLimits, serves.RemoveGroup)},
+		{get, ofGroup + "/limits", Read | Granted, answer(serves.ShowGroup)},
+		{put, ofGroup + "/limits", Write | Granted, change(audit.SetLimits, serves.SetGroup)},
+		{remove, ofGroup + "/limits", Write | Granted, change(audit.RemoveLimits, serves.RemoveGroup)},
+		{get, ofGroup + "/breaker", Read | Granted, answer(serves.ShowBreaker)},
+		{post, ofGroup + "/breaker/open", Write | Granted, change(audit.OpenBreaker, serves.OpenBreaker)},
+		{post, ofGroup + "/breaker/close", Write | Granted, change(audit.CloseBreaker, serves.CloseBreaker)},
 		{get, ofQueue, Read | Granted, answer(serves.ShowQueue)},
 		{put, ofQueue, Write | Granted, change(audit.SetLimits, serves.SetQueue)},
 		{remove, ofQueue, Write | Granted, change(audit.RemoveLimits, serves.RemoveQueue)},
+		{get, ofGroup + "/blocked", Read | Granted, answer(blocks.List)},
+		{post, ofGroup + "/partitions/:partition/unblock", Write | Granted, change(audit.UnblockDelivery, blocks.Unblock)},
 	}
 }
 

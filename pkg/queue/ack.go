@@ -50,6 +50,9 @@ type AckItem struct {
 	// RetryAfter is the time until the next delivery after a failed ack or a retry. Nil: the retryDelay of the queue after a
 	// failed ack, no delay after a retry.
 	RetryAfter *time.Duration
+	// PauseGroup opens the breaker of the group for at least this time. It goes with AckRetry. 0: no pause. If the group has no
+	// breaker, the ack is rejected.
+	PauseGroup time.Duration
 	// Consumer names the sender of an ack that is not completed. It is stored with the failed attempt.
 	Consumer string
 }

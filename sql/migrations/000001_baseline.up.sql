@@ -231,7 +231,8 @@ ALTER TABLE belfry.limit_bucket REPLICA IDENTITY FULL;
 
 -- From sql/schema/limit_number.sql.
 
--- The numbers of the rows of belfry.limit_slot (kind 1) and belfry.limit_bucket (kind 2). Those tables have no unique index,
+-- The numbers of the rows of belfry.limit_slot (kind 1), belfry.limit_bucket (2), belfry.breaker (3)
+-- and belfry.breaker_count (4). Those tables have no unique index,
 -- and rows here never change, so that a unique index is cheap. An insert with a snapshot from before the first insert of the number
 -- fails with 40001. belfry.new_limit_row inserts.
 CREATE TABLE belfry.limit_number (
@@ -240,6 +241,70 @@ CREATE TABLE belfry.limit_number (
     kind      smallint NOT NULL,
     number    bigint NOT NULL,
     PRIMARY KEY (group_id, tenant_id, kind, number)
+);
+
+-- From sql/schema/breaker.sql.
+
+-- The circuit breaker of a group. A group has a row from its first opening on. While the breaker is open, no claim of
+-- the group delivers anything; see belfry.pass_breaker.
+--
+-- The breaker is closed while opened_at is NULL. Otherwise it is open until open_until, and then half-open: one
+-- lease passes, which is the probe. The cursor of the probe says whether the probe is live, so the end of a lease
+-- writes nothing here, and a crash leaves nothing behind.
+CREATE TABLE belfry.breaker (
+    group_id        bigint PRIMARY KEY,
+    opened_at       timestamptz, -- Since when the breaker is not closed. NULL: it is closed.
+    open_until      timestamptz,
+    openings        integer NOT NULL DEFAULT 0, -- The openings since the breaker was closed. Each failed probe is one.
+    reason          text,
+    opened_by       text, -- 'failures', 'share', 'client', 'operator', or 'probe' after a probe that failed
+    probe_partition bigint, -- The partition of the probe. NULL: the open breaker has let no lease pass yet.
+    probe_lease     uuid
+) WITH (fillfactor = 50, autovacuum_vacuum_scale_factor = 0.02, autovacuum_vacuum_threshold = 500,
+        vacuum_truncate = false, toast.vacuum_truncate = false);
+CREATE INDEX breaker_open ON belfry.breaker (group_id) WHERE opened_at IS NOT NULL;
+
+-- From sql/schema/breaker_count.sql.
+
+-- The outcomes of the messages of a group with a breaker. A group has up to eight rows. A transaction counts in a row
+-- that no other transaction has locked, so acks do not wait for each other. The sum of the rows is the count;
+-- see belfry.count_outcomes.
+CREATE TABLE belfry.breaker_count (
+    group_id         bigint NOT NULL,
+    part             bigint NOT NULL,
+    -- The number of the window since 1970, and its outcomes. The columns before_ have the outcomes of the window before.
+    window_number    bigint NOT NULL,
+    completed        bigint NOT NULL,
+    failed           bigint NOT NULL,
+    before_completed bigint NOT NULL,
+    before_failed    bigint NOT NULL,
+    -- The failures in a row that this row knows, and the instants of the first and the last of them.
+    run              bigint NOT NULL,
+    run_began        timestamptz NOT NULL,
+    run_last         timestamptz NOT NULL,
+    last_success     timestamptz NOT NULL
+) WITH (fillfactor = 50, autovacuum_vacuum_scale_factor = 0.02, autovacuum_vacuum_threshold = 500,
+        vacuum_truncate = false);
+-- Not unique: each update would examine every version of the key. An advisory lock guards the insert.
+CREATE INDEX breaker_count_place ON belfry.breaker_count (group_id, part);
+-- A publication FOR ALL TABLES needs a replica identity for updates.
+ALTER TABLE belfry.breaker_count REPLICA IDENTITY FULL;
+
+-- From sql/schema/outcome.sql.
+
+-- The outcomes of the messages of one lease that one transaction learns. belfry.apply_acks collects one row for each
+-- cursor of a limited group, and belfry.count_outcomes counts them for the breaker.
+CREATE TYPE belfry.outcome AS (
+    group_id     bigint,
+    limits_id    bigint, -- of belfry.group_limit
+    partition_id bigint,
+    lease_id     uuid,
+    ended_at     timestamptz, -- The lease ended without an ack at this instant. NULL: the outcomes are acks.
+    completed    bigint,  -- the number of completed messages
+    failed       bigint,  -- the number of failed deliveries
+    run          bigint,  -- the number of failed deliveries after the last completed message
+    pause        bigint,  -- the longest pause that a consumer asks for, in milliseconds; NULL: none
+    error        text     -- of the last failure
 );
 
 -- From sql/schema/cursor.sql.
@@ -1087,6 +1152,7 @@ CREATE TYPE belfry.claim_row AS (
 CREATE TYPE belfry.ack_row AS (
     -- 1: an ack with one of the verdicts below.
     -- 2: a cursor that was locked. Its acks without a row of item 1 were applied.
+    -- 3: a group (group_id) whose breaker changed, or whose probe ended. Its waiting requests must ask again after the commit.
     item         smallint,
     entry        integer, -- For item 1: the index of the ack.
     -- 1: The lease of the ack is not the live lease of the cursor.
@@ -1096,6 +1162,7 @@ CREATE TYPE belfry.ack_row AS (
     -- 5: The cursor is blocked, so only an operator or a dlq ack can finish the message.
     -- 6: The ack was applied, and the message has blocked the cursor.
     -- 7: The ack was applied, and the message is skipped.
+    -- 8: The ack asks for a pause of its group, and the group has no breaker.
     verdict      smallint,
     cursor_index integer, -- This column and all later columns are for item 2.
     partition_id bigint,
@@ -1226,18 +1293,21 @@ $$;
 --   completed  The messages, and all earlier messages of the partition, are finished.
 --   failed     The first of the messages and all later messages are delivered again, after the queue's
 --              retryDelay or after retry_after. A message without a retry left becomes a dead letter.
---   retry      The messages are delivered again, at once or after retry_after. No failure is counted.
+--   retry      The messages are delivered again, at once or after retry_after. No failure is counted. pause_group opens the
+--              breaker of the group: no pop of the group returns messages for at least this time.
 --   dlq        The messages become dead letters.
 --
 -- apply_acks has the rules. Locks the cursor. Returns the number of acknowledged messages that the lease held.
 CREATE FUNCTION belfry.ack(
-    lease uuid, message_ids uuid[] DEFAULT NULL, status text DEFAULT 'completed', error text DEFAULT NULL, retry_after interval DEFAULT NULL
+    lease uuid, message_ids uuid[] DEFAULT NULL, status text DEFAULT 'completed', error text DEFAULT NULL, retry_after interval DEFAULT NULL,
+    pause_group interval DEFAULT NULL
 ) RETURNS bigint LANGUAGE plpgsql SECURITY DEFINER
 SET search_path = pg_catalog, pg_temp SET plan_cache_mode = force_generic_plan
 SET enable_seqscan = off SET enable_hashjoin = off SET enable_mergejoin = off SET enable_bitmapscan = off SET jit = off AS $$
 DECLARE
     v_status smallint := CASE ack.status WHEN 'completed' THEN 1 WHEN 'success' THEN 1 WHEN 'failed' THEN 2 WHEN 'dlq' THEN 3 WHEN 'retry' THEN 4 END;
     v_pause bigint := extract(epoch FROM retry_after) * 1000;
+    v_group_pause bigint := extract(epoch FROM pause_group) * 1000;
     v_held bigint[]; -- the given messages that the lease still holds
     v_acked bigint[];
     k record;
@@ -1252,6 +1322,9 @@ BEGIN
     ELSIF retry_after IS NOT NULL AND v_status NOT IN (2, 4) OR v_pause NOT BETWEEN 0 AND 31622400000 THEN
         RAISE EXCEPTION 'retry_after is % with the status %', retry_after, quote_literal(status) USING ERRCODE = 'invalid_parameter_value',
             HINT = 'Give 0 to 366 days, and only with the status ''failed'' or ''retry''.';
+    ELSIF pause_group IS NOT NULL AND (v_status <> 4 OR v_group_pause NOT BETWEEN 1 AND 86400000) THEN
+        RAISE EXCEPTION 'pause_group is % with the status %', pause_group, quote_literal(status) USING ERRCODE = 'invalid_parameter_value',
+            HINT = 'Give up to 24 hours, and only with the status ''retry''.';
     END IF;
     PERFORM convert_to(error, 'UTF8'); -- fails here, so that the list of dead letters cannot fail
     PERFORM belfry.check_lease(lease);
@@ -1284,7 +1357,7 @@ BEGIN
     IF v_acked IS NULL THEN
         RETURN 0;
     END IF;
-    SELECT bool_or(a.verdict = 1) AS lost, bool_or(a.item = 2) AS found, bool_or(a.ended_by IS NOT NULL) AS released,
+    SELECT bool_or(a.verdict = 1) AS lost, bool_or(a.verdict = 8) AS no_breaker, bool_or(a.item = 2) AS found, bool_or(a.ended_by IS NOT NULL) AS released,
            bool_or(a.gives_room) AS gives_room INTO r
       FROM (SELECT p.id, p.uid FROM belfry.partition p
              WHERE p.id >= k.partition_id AND p.id <= k.partition_id
@@ -1295,18 +1368,35 @@ BEGIN
             ARRAY[p.id], ARRAY[p.uid], ARRAY[g.name], e.n, array_fill(1, e.n), v_acked, array_fill(ack.lease, e.n),
             array_fill(v_status, e.n), array_fill(convert_to(error, 'UTF8'), e.n),
             array_fill(v_pause, e.n), NULL, true, false,
-            CASE WHEN v_status > 1 THEN array_fill('the SQL role ' || session_user, e.n) END) AS a;
+            CASE WHEN v_status > 1 THEN array_fill('the SQL role ' || session_user, e.n) END, NULL,
+            CASE WHEN v_group_pause IS NOT NULL THEN array_fill(v_group_pause, e.n) END) AS a;
     IF r.lost OR r.found IS NOT TRUE THEN -- the lease has just ended, or the group is being deleted
         PERFORM belfry.raise_lease_lost(lease);
+    ELSIF r.no_breaker THEN
+        RAISE EXCEPTION 'the consumer group has no breaker, so pause_group cannot pause it' USING ERRCODE = 'object_not_in_prerequisite_state',
+            HINT = 'Set the limit breaker of the group, or leave out pause_group.';
     ELSIF r.released THEN
         PERFORM belfry.announce_ready(k.group_id, k.partition_id);
-        IF r.gives_room THEN
-            PERFORM belfry.announce_room(k.group_id);
-        END IF;
+    END IF;
+    IF r.gives_room THEN
+        PERFORM belfry.announce_room(k.group_id);
     END IF;
     RETURN coalesce(cardinality(v_held), 0);
 END $$;
-REVOKE ALL ON FUNCTION belfry.ack(uuid, uuid[], text, text, interval) FROM PUBLIC;
+REVOKE ALL ON FUNCTION belfry.ack(uuid, uuid[], text, text, interval, interval) FROM PUBLIC;
+
+-- From sql/functions/ack/add_outcome.sql.
+
+-- Adds completed messages or failed deliveries to an outcome, in the order in which they happened.
+CREATE FUNCTION belfry.add_outcome(p_outcome belfry.outcome, p_completed bigint, p_failed bigint, p_error bytea) RETURNS belfry.outcome
+LANGUAGE plpgsql IMMUTABLE AS $$
+BEGIN
+    p_outcome.completed := coalesce(p_outcome.completed, 0) + p_completed;
+    p_outcome.failed := coalesce(p_outcome.failed, 0) + p_failed;
+    p_outcome.run := CASE WHEN p_completed > 0 THEN 0 ELSE coalesce(p_outcome.run, 0) + p_failed END;
+    p_outcome.error := coalesce(convert_from(p_error, 'UTF8'), p_outcome.error);
+    RETURN p_outcome;
+END $$;
 
 -- From sql/functions/ack/apply_acks.sql.
 
@@ -1332,6 +1422,8 @@ REVOKE ALL ON FUNCTION belfry.ack(uuid, uuid[], text, text, interval) FROM PUBLI
 --   p_alone         The transaction has one cursor and locks nothing else; see hold_drained.
 --   p_consumers     By entry: who sent a failed ack, for belfry.attempt. An empty array: unknown for each.
 --   p_instance      The instance, for belfry.attempt.
+--   p_group_pauses  By entry, only for retry: the milliseconds for which the breaker of the group opens. An ack with a pause is refused
+--                   if the group has no breaker. NULL, or an empty array: none.
 --
 -- The rules for the acks of one call and one cursor:
 --
@@ -1358,7 +1450,7 @@ CREATE FUNCTION belfry.apply_acks(
     p_partitions bigint[], p_partition_uids uuid[], p_groups text[], p_last_entries integer[],
     p_calls integer[], p_seqs bigint[], p_leases uuid[], p_statuses smallint[], p_errors bytea[], p_pauses bigint[],
     p_patience text, p_sql_consumer boolean DEFAULT false, p_alone boolean DEFAULT false,
-    p_consumers text[] DEFAULT NULL, p_instance text DEFAULT NULL
+    p_consumers text[] DEFAULT NULL, p_instance text DEFAULT NULL, p_group_pauses bigint[] DEFAULT NULL
 ) RETURNS SETOF belfry.ack_row LANGUAGE plpgsql AS $$
 DECLARE
     c_unfenced constant uuid := '00000000-0000-0000-0000-000000000000';
@@ -1370,6 +1462,8 @@ DECLARE
     v_now timestamptz;
     v_changes belfry.ack_change[];
     v_tried belfry.attempt[]; -- the failed deliveries
+    v_outcomes belfry.outcome[]; -- for breakers
+    v_outcome belfry.outcome; -- of the cursor
     -- The state of the cursor.
     v_lease uuid; -- the live lease
     v_committed bigint;
@@ -1442,6 +1536,7 @@ BEGIN
         v_settled_count := 0;
         v_settled_of_lease := 0;
         v_redeliver := false;
+        v_outcome := NULL;
         v_call := 0;
         FOR i IN coalesce(p_last_entries[k.ord - 1], 0) + 1 .. coalesce(p_last_entries[k.ord], 0) LOOP
             -- A call begins.
@@ -1468,6 +1563,8 @@ BEGIN
             END IF;
             IF p_leases[i] <> c_unfenced AND p_leases[i] IS DISTINCT FROM v_lease THEN
                 v_verdict := 1; -- rule 1
+            ELSIF p_group_pauses[i] IS NOT NULL AND NOT belfry.has_breaker(k.limits_id) THEN
+                v_verdict := 8;
             ELSIF v_status = 0 OR (v_seq <@ v_settled OR v_seq = v_settling[cardinality(v_settling)])
                 AND (k.lease_end < 0 OR p_leases[i] = c_unfenced) THEN
                 NULL; -- no effect, or settled before
@@ -1477,6 +1574,9 @@ BEGIN
                 IF v_status IN (c_completed, c_dlq) OR v_status = c_failed AND v_redrive_failures >= k.retry_limit THEN
                     v_settling := array_append(v_settling, v_seq);
                     v_settled_of_lease := v_settled_of_lease + v_redelivered::integer;
+                    IF k.limits_id IS NOT NULL AND v_status <> c_dlq THEN
+                        v_outcome := belfry.add_outcome(v_outcome, (v_status = c_completed)::integer, (v_status = c_failed)::integer, p_errors[i]);
+                    END IF;
                     DELETE FROM belfry.redrive x WHERE x.partition_id = k.partition_id AND x.group_id = k.group_id AND x.seq = v_seq;
                     IF v_status = c_failed THEN
                         v_exhausted := coalesce(v_exhausted, belfry.on_exhausted(k.group_id));
@@ -1489,6 +1589,12 @@ BEGIN
                     END IF;
                 ELSE
                     v_redeliver := true;
+                    IF k.limits_id IS NOT NULL AND v_status = c_failed THEN
+                        v_outcome := belfry.add_outcome(v_outcome, 0, 1, p_errors[i]);
+                    ELSIF k.limits_id IS NOT NULL AND p_group_pauses[i] IS NOT NULL THEN
+                        v_outcome := belfry.add_outcome(v_outcome, 0, 0, p_errors[i]);
+                        v_outcome.pause := greatest(v_outcome.pause, p_group_pauses[i]);
+                    END IF;
                     IF v_status = c_failed OR p_pauses[i] IS NOT NULL THEN
                         UPDATE belfry.redrive x
                            SET failures = x.failures + (v_status = c_failed)::integer,
@@ -1506,6 +1612,9 @@ BEGIN
                 v_touched := true;
                 IF v_status = c_failed THEN
                     v_exhausted := coalesce(v_exhausted, belfry.on_exhausted(k.group_id));
+                END IF;
+                IF k.limits_id IS NOT NULL AND v_status = c_failed AND (v_seq <@ v_skip) IS NOT TRUE THEN
+                    v_outcome := belfry.add_outcome(v_outcome, 0, 1, p_errors[i]);
                 END IF;
                 IF v_status = c_failed AND v_exhausted = 'block' AND (v_seq <@ v_skip) IS NOT TRUE THEN
                     v_verdict := 6;
@@ -1529,6 +1638,16 @@ BEGIN
                 v_verdict := 2; -- rule 3
             ELSE
                 v_touched := true;
+                IF k.limits_id IS NOT NULL THEN
+                    IF v_status = c_completed THEN
+                        v_outcome := belfry.add_outcome(v_outcome, v_seq - v_committed, 0, NULL);
+                    ELSIF p_group_pauses[i] IS NOT NULL THEN
+                        v_outcome := belfry.add_outcome(v_outcome, 0, 0, p_errors[i]);
+                        v_outcome.pause := greatest(v_outcome.pause, p_group_pauses[i]);
+                    ELSIF v_status = c_failed AND NOT v_failed AND v_lease IS NOT NULL THEN -- the failure that the cursor counts too
+                        v_outcome := belfry.add_outcome(v_outcome, 0, 1, p_errors[i]);
+                    END IF;
+                END IF;
                 IF v_status = c_completed THEN
                     v_committed := v_seq;
                     v_failures := 0;
@@ -1593,6 +1712,13 @@ BEGIN
             END IF;
         END LOOP;
 
+        IF v_outcome.completed IS NOT NULL THEN
+            v_outcome.group_id := k.group_id;
+            v_outcome.limits_id := k.limits_id;
+            v_outcome.partition_id := k.partition_id;
+            v_outcome.lease_id := CASE WHEN k.lease_until > v_now THEN k.lease_id END;
+            v_outcomes := array_append(v_outcomes, v_outcome);
+        END IF;
         IF v_changed OR v_redeliver OR v_settled_count > 0 THEN
             v_changes := array_append(v_changes, ROW(k.ctid, k.ord, k.partition_id, k.group_id, CASE WHEN k.lease_until > v_now THEN k.lease_id END,
                 v_ended_by, v_released, v_committed, v_skip, v_failures, v_attempts, v_retry_at, v_settled_count, v_settled_of_lease,
@@ -1602,6 +1728,12 @@ BEGIN
         END IF;
     END LOOP;
 
+    IF v_outcomes IS NOT NULL THEN
+        RETURN QUERY
+        SELECT 3::smallint, NULL::integer, NULL::smallint, NULL::integer, NULL::bigint, g.id, NULL::uuid, NULL::integer, NULL::timestamptz,
+               NULL::float8, NULL::boolean, true
+          FROM belfry.count_outcomes(v_outcomes) AS g(id);
+    END IF;
     IF v_tried IS NOT NULL THEN
         PERFORM belfry.record_attempts(v_tried);
     END IF;
@@ -1640,7 +1772,7 @@ BEGIN
               CASE WHEN d.released THEN extract(epoch FROM c.ready_at - statement_timestamp())::float8 END,
               d.released AND CASE WHEN c.redrives > 0 OR d.settled > 0 THEN true
                                   WHEN c.ready_at IS NULL THEN NOT p_alone OR NOT belfry.hold_drained(d.partition_id, d.committed) ELSE false END,
-              d.released AND d.limits_id IS NOT NULL AND belfry.counts_leases(d.limits_id);
+              d.released AND d.limits_id IS NOT NULL AND belfry.counts_leases(d.limits_id, d.group_id);
 END $$;
 
 -- From sql/functions/ack/park.sql.
@@ -2314,7 +2446,7 @@ BEGIN
         END IF;
         v_any_locked := true;
         IF k.lease_id IS NOT NULL THEN -- a due cursor has only a lease that has ended
-            PERFORM belfry.record_lost_lease(k.partition_id, p_group, k.ctid);
+            PERFORM belfry.record_lost_lease(k.partition_id, p_group, k.ctid, f.limits_id);
         END IF;
         v_moved := false;
         v_redrives_ready := NULL;
@@ -2578,8 +2710,8 @@ $$;
 
 -- Stores that the lease of the locked cursor at p_place ended without an ack. The first unfinished message of the lease
 -- has failed, because only its attempts count. Each redriven message of the lease has failed too, at most
--- 100 of them.
-CREATE FUNCTION belfry.record_lost_lease(p_partition bigint, p_group bigint, p_place tid) RETURNS void LANGUAGE plpgsql AS $$
+-- 100 of them. For the breaker of a group with limits (p_limits), the lease is one failure.
+CREATE FUNCTION belfry.record_lost_lease(p_partition bigint, p_group bigint, p_place tid, p_limits bigint) RETURNS void LANGUAGE plpgsql AS $$
 DECLARE
     c record;
     v_attempts belfry.attempt[];
@@ -2600,6 +2732,10 @@ BEGIN
               ORDER BY d.seq LIMIT 100)) AS h;
     IF v_attempts IS NOT NULL THEN
         PERFORM belfry.record_attempts(v_attempts);
+        IF p_limits IS NOT NULL THEN
+            PERFORM belfry.count_outcomes(ARRAY[ROW(p_group, p_limits, p_partition, c.lease_id, c.lease_until, 0, 1, 1, NULL,
+                                                    'a lease ended without an ack')::belfry.outcome]);
+        END IF;
     END IF;
 END $$;
 
@@ -3969,6 +4105,11 @@ DECLARE
     l record;
     v_tokens record;
 BEGIN
+    next_at := belfry.pass_breaker(p_group, p_limits, p_partition, p_lease, p_now);
+    IF next_at IS NOT NULL THEN
+        room := 0;
+        RETURN;
+    END IF;
     SELECT o.concurrency, o.rate_messages, o.rate_per, o.rate_burst INTO l FROM belfry.group_limit o WHERE o.id = p_limits;
     room := p_want;
     IF l.concurrency IS NOT NULL AND p_lease IS NOT NULL THEN
@@ -3997,6 +4138,56 @@ BEGIN
     PERFORM pg_notify('belfry', format('1;i=00000000-0000-0000-0000-000000000000;r=%s/-1@0', p_group));
 END $$;
 
+-- From sql/functions/limit/audit_breaker.sql.
+
+-- Writes a row of the audit for a breaker that opened or closed by itself. The events come from the audit.
+CREATE FUNCTION belfry.audit_breaker(p_group bigint, p_action text, p_parameters json) RETURNS void LANGUAGE sql AS $$
+    INSERT INTO belfry.audit (id, subject, address, request_id, action, queue, consumer_group, parameters, counts, result)
+    SELECT belfry.uuid_v7(), 'belfry', 'breaker', gen_random_uuid()::text, p_action, q.name, g.name, p_parameters, '{"changed":1}', 'ok'
+      FROM belfry.consumer_group g
+      JOIN belfry.queue q ON q.id = g.queue_id
+     WHERE g.id = p_group
+$$;
+
+-- From sql/functions/limit/breaker_pause.sql.
+
+-- Returns how long a breaker is open: p_pause, doubled for each opening after the first, and at most p_max.
+CREATE FUNCTION belfry.breaker_pause(p_pause interval, p_max interval, p_openings integer) RETURNS interval LANGUAGE sql IMMUTABLE AS $$
+    SELECT make_interval(secs => least(
+        extract(epoch FROM coalesce(p_pause, interval '10 seconds')) * power(2::float8, least(greatest(p_openings, 1), 50) - 1),
+        greatest(extract(epoch FROM coalesce(p_max, interval '10 minutes')), extract(epoch FROM coalesce(p_pause, interval '10 seconds'))))::float8)
+$$;
+
+-- From sql/functions/limit/breaker_until.sql.
+
+-- Returns the instant until which the breaker of a group refuses claims, or NULL if it is closed or lets a lease pass now.
+-- It locks nothing.
+--
+-- While a probe is live, it is the end of the probe's lease. If the lease has ended without an ack, the probe has
+-- failed: the breaker is open for the next longer pause after that instant. This follows from the cursor, so it
+-- needs no write. The claim of the next probe counts that opening.
+CREATE FUNCTION belfry.breaker_until(p_group bigint, p_limits bigint, p_now timestamptz) RETURNS timestamptz LANGUAGE plpgsql STABLE AS $$
+DECLARE
+    b record;
+BEGIN
+    SELECT k.open_until, k.openings, k.probe_lease, c.lease_until INTO b
+      FROM belfry.breaker k
+      LEFT JOIN LATERAL (
+            SELECT CASE WHEN c.lease_id = k.probe_lease THEN c.lease_until END AS lease_until FROM belfry.cursor c
+             WHERE c.partition_id = k.probe_partition AND c.group_id >= p_group AND c.group_id <= p_group
+             ORDER BY c.group_id DESC LIMIT 1) AS c ON true
+     WHERE k.group_id = p_group AND k.opened_at IS NOT NULL;
+    IF NOT FOUND THEN
+        RETURN NULL;
+    ELSIF b.lease_until > p_now THEN
+        RETURN b.lease_until;
+    ELSIF b.lease_until IS NOT NULL THEN
+        b.open_until := greatest(b.open_until, b.lease_until + (
+            SELECT belfry.breaker_pause(l.breaker_pause, l.breaker_pause_max, b.openings + 1) FROM belfry.group_limit l WHERE l.id = p_limits));
+    END IF;
+    RETURN CASE WHEN b.open_until > p_now THEN b.open_until END;
+END $$;
+
 -- From sql/functions/limit/bucket_parts.sql.
 
 -- Returns the number of parts of a bucket. A tenant has one. A group has at most eight, with a burst of at least
@@ -4004,6 +4195,77 @@ END $$;
 CREATE FUNCTION belfry.bucket_parts(p_tenant bigint, p_burst bigint) RETURNS bigint LANGUAGE sql IMMUTABLE AS $$
     SELECT CASE WHEN p_tenant = 0 THEN greatest(least(p_burst / 16, 8), 1) ELSE 1 END
 $$;
+
+-- From sql/functions/limit/change_breaker.sql.
+
+-- Opens the breaker of a group for p_pause (NULL: the pause of the breaker), or closes it. changed is NULL if the group does not
+-- exist, and configured is false if the group has no breaker. until is the end of the pause.
+CREATE FUNCTION belfry.change_breaker(
+    p_queue text, p_group text, p_open boolean, p_pause interval, p_reason text,
+    OUT changed boolean, OUT configured boolean, OUT until timestamptz, OUT group_id bigint
+) LANGUAGE plpgsql SET synchronous_commit = on AS $$
+DECLARE
+    v_limits bigint;
+    v_openings integer;
+    v_now timestamptz := clock_timestamp();
+BEGIN
+    SELECT g.id, g.limits_id, belfry.has_breaker(g.limits_id) INTO change_breaker.group_id, v_limits, configured
+      FROM belfry.consumer_group g
+      JOIN belfry.queue q ON q.id = g.queue_id
+     WHERE q.name = p_queue AND q.deleted_at IS NULL AND g.name = p_group;
+    IF NOT FOUND OR NOT configured THEN
+        RETURN;
+    END IF;
+    -- An operator waits for the lock, because the change must not be lost.
+    SELECT CASE WHEN b.opened_at IS NOT NULL THEN b.openings END INTO v_openings
+      FROM belfry.breaker b WHERE b.group_id = change_breaker.group_id FOR NO KEY UPDATE;
+    IF p_open THEN
+        until := v_now + coalesce(p_pause, (
+            SELECT belfry.breaker_pause(l.breaker_pause, l.breaker_pause_max, 1) FROM belfry.group_limit l WHERE l.id = v_limits));
+        IF NOT belfry.set_breaker(change_breaker.group_id, v_now, until, coalesce(v_openings, 1), false, 'operator',
+                                  coalesce(p_reason, 'an operator opened the breaker'))
+        THEN -- another session has created the row and has not committed yet
+            RAISE EXCEPTION 'another session opens the breaker at this moment' USING ERRCODE = 'lock_not_available', HINT = 'Repeat the call.';
+        END IF;
+        SELECT b.open_until INTO until FROM belfry.breaker b WHERE b.group_id = change_breaker.group_id;
+        changed := true;
+    ELSE
+        changed := belfry.reset_breaker(change_breaker.group_id);
+    END IF;
+END $$;
+REVOKE ALL ON FUNCTION belfry.change_breaker(text, text, boolean, interval, text) FROM PUBLIC;
+
+-- From sql/functions/limit/change_breaker_in_session.sql.
+
+-- Runs belfry.open_breaker and belfry.close_breaker: changes a breaker in a SQL session, writes a row of the audit, and
+-- wakes waiting requests.
+CREATE FUNCTION belfry.change_breaker_in_session(p_queue text, p_group text, p_open boolean, p_pause interval, p_reason text) RETURNS boolean
+LANGUAGE plpgsql SET lock_timeout = '5s' AS $$
+DECLARE
+    v record;
+BEGIN
+    IF p_pause <= interval '0' OR p_pause > interval '24 hours' THEN
+        RAISE EXCEPTION 'the pause is %', p_pause USING ERRCODE = 'invalid_parameter_value', HINT = 'Give more than 0 and at most 24 hours.';
+    END IF;
+    v := belfry.change_breaker(p_queue, p_group, p_open, p_pause, p_reason);
+    IF v.group_id IS NULL THEN
+        RAISE EXCEPTION 'queue % or its consumer group % does not exist', quote_nullable(p_queue), quote_nullable(p_group)
+            USING ERRCODE = 'undefined_object';
+    ELSIF NOT v.configured THEN
+        RAISE EXCEPTION 'consumer group % of queue % has no breaker', quote_nullable(p_group), quote_nullable(p_queue)
+            USING ERRCODE = 'object_not_in_prerequisite_state', HINT = 'Set the limit breaker of the group, or use belfry.pause.';
+    END IF;
+    INSERT INTO belfry.audit (id, subject, address, request_id, action, queue, consumer_group, parameters, counts, result)
+    VALUES (belfry.uuid_v7(), belfry.calling_role(), 'sql', gen_random_uuid()::text,
+            CASE WHEN p_open THEN 'breaker.open' ELSE 'breaker.close' END, p_queue, p_group,
+            CASE WHEN p_open THEN json_build_object('by', 'operator', 'reason', p_reason, 'until', v.until) ELSE '{"by":"operator"}' END,
+            json_build_object('changed', v.changed::integer), 'ok');
+    IF NOT p_open AND pg_notification_queue_usage() < 0.97 THEN -- a full queue would fail the transaction
+        PERFORM pg_notify('belfry', '1;i=00000000-0000-0000-0000-000000000000;all');
+    END IF;
+    RETURN v.changed;
+END $$;
+REVOKE ALL ON FUNCTION belfry.change_breaker_in_session(text, text, boolean, interval, text) FROM PUBLIC;
 
 -- From sql/functions/limit/check_limits.sql.
 
@@ -4025,13 +4287,187 @@ BEGIN
     END;
 END $$;
 
+-- From sql/functions/limit/close_breaker.sql.
+
+-- Closes the breaker of a group and forgets its counted failures. The commit wakes waiting pops. Returns false if
+-- the breaker is not open.
+CREATE FUNCTION belfry.close_breaker(queue text, consumer_group text) RETURNS boolean
+LANGUAGE sql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
+    SELECT belfry.change_breaker_in_session($1, $2, false, NULL, NULL)
+$$;
+REVOKE ALL ON FUNCTION belfry.close_breaker(text, text) FROM PUBLIC;
+
+-- From sql/functions/limit/count_outcomes.sql.
+
+-- Counts outcomes for the breakers of their groups, and opens or closes the breakers. Returns the groups whose breaker changed
+-- or whose probe ended: their waiting requests must ask again after the commit. Groups without a breaker are ignored.
+--
+--   1. While a breaker is open, only its probe counts. A completed message of the probe closes the breaker. If
+--      no message of the call is completed, a failure opens it again, with a longer pause.
+--   2. While it is closed, belfry.count_part counts, and a failure is judged: the breaker opens after
+--      breaker_failures failures in a row, or if the share of failures in the last breaker_window is
+--      breaker_share, with at least breaker_minimum outcomes.
+--   3. A consumer that asks for a pause opens the breaker in both cases.
+--
+-- Several outcomes of one call count in the order of p_outcomes. So a failure that comes before a completed message of the same
+-- call is not in the run.
+--
+-- The call waits for no other session for more than 50 ms. Transactions that count at the same time do not see each other's
+-- failures; the next failure sees them.
+CREATE FUNCTION belfry.count_outcomes(p_outcomes belfry.outcome[]) RETURNS SETOF bigint LANGUAGE plpgsql AS $$
+DECLARE
+    l record;
+    o belfry.outcome;
+    b belfry.breaker;
+    v_at timestamptz := clock_timestamp();
+    v_opened_at timestamptz;
+    v_changed boolean;
+    v_probe boolean; -- an outcome is of the probe
+    v_completed bigint;
+    v_failed bigint;
+    v_run bigint;
+    v_pause bigint;
+    v_error text;
+    v_judged record;
+BEGIN
+    FOR l IN
+        SELECT g.group_id, c.*
+          FROM (SELECT DISTINCT u.group_id, u.limits_id FROM unnest(p_outcomes) AS u) AS g
+          JOIN belfry.group_limit c ON c.id = g.limits_id
+         WHERE belfry.has_breaker(g.limits_id)
+         ORDER BY g.group_id
+    LOOP
+        SELECT k.* INTO b FROM belfry.breaker k WHERE k.group_id = l.group_id AND k.opened_at IS NOT NULL;
+        v_changed := false;
+        v_probe := false;
+        v_opened_at := v_at;
+        v_completed := 0;
+        v_failed := 0;
+        v_run := 0;
+        v_pause := NULL;
+        v_error := NULL;
+        FOREACH o IN ARRAY p_outcomes LOOP
+            CONTINUE WHEN o.group_id <> l.group_id;
+            IF b.opened_at IS NOT NULL AND o.lease_id = b.probe_lease AND o.partition_id = b.probe_partition THEN
+                v_changed := true;
+                v_probe := true;
+                IF o.completed > 0 THEN
+                    IF NOT belfry.lock_breaker(l.group_id) THEN
+                        CONTINUE;
+                    END IF;
+                    PERFORM belfry.reset_breaker(l.group_id);
+                    PERFORM belfry.audit_breaker(l.group_id, 'breaker.close', '{"by":"probe"}');
+                    b := NULL;
+                ELSIF o.failed > 0 AND o.pause IS NULL THEN
+                    v_opened_at := coalesce(o.ended_at, v_at);
+                    PERFORM belfry.set_breaker(l.group_id, v_opened_at,
+                        v_opened_at + belfry.breaker_pause(l.breaker_pause, l.breaker_pause_max, b.openings + 1), b.openings + 1, false, 'probe',
+                        'the probe failed' || coalesce(': ' || left(o.error, 200), ''));
+                END IF;
+            END IF;
+            v_pause := greatest(v_pause, o.pause);
+            v_error := coalesce(o.error, v_error);
+            v_opened_at := coalesce(o.ended_at, v_opened_at);
+            v_completed := v_completed + o.completed;
+            v_failed := v_failed + o.failed;
+            v_run := CASE WHEN o.completed > 0 THEN o.run ELSE v_run + o.run END;
+        END LOOP;
+        IF v_pause IS NOT NULL THEN
+            v_changed := belfry.set_breaker(l.group_id, v_at, v_at + v_pause * interval '1 millisecond',
+                CASE WHEN b.opened_at IS NULL THEN 1 ELSE b.openings + v_probe::integer END, NOT v_probe, 'client',
+                'a consumer asked for a pause' || coalesce(': ' || left(v_error, 200), '')) OR v_changed;
+        ELSIF b.opened_at IS NULL AND (l.breaker_share IS NOT NULL OR l.breaker_failures IS NOT NULL)
+            AND belfry.count_part(l.group_id, coalesce(l.breaker_window, interval '1 minute'), v_completed, v_failed, v_run, v_at,
+                                  l.breaker_share IS NULL)
+            AND v_failed > 0
+        THEN
+            v_judged := belfry.judge_count(l.group_id, coalesce(l.breaker_window, interval '1 minute'), v_at);
+            IF v_judged.run >= l.breaker_failures
+                OR v_judged.completed + v_judged.failed >= coalesce(l.breaker_minimum, 10)
+                    AND v_judged.failed >= l.breaker_share * (v_judged.completed + v_judged.failed)
+            THEN
+                v_changed := belfry.set_breaker(l.group_id, v_opened_at, v_opened_at + belfry.breaker_pause(l.breaker_pause, l.breaker_pause_max, 1), 1, false,
+                    CASE WHEN v_judged.run >= l.breaker_failures THEN 'failures' ELSE 'share' END,
+                    CASE WHEN v_judged.run >= l.breaker_failures THEN v_judged.run || ' failures in a row'
+                         ELSE round(v_judged.failed::numeric) || ' failures among ' || round((v_judged.completed + v_judged.failed)::numeric)
+                              || ' outcomes in the last ' || coalesce(l.breaker_window, interval '1 minute') END
+                        || coalesce(': ' || left(v_error, 200), '')) OR v_changed;
+            END IF;
+        END IF;
+        IF v_changed THEN
+            RETURN NEXT l.group_id;
+        END IF;
+    END LOOP;
+END $$;
+
+-- From sql/functions/limit/count_part.sql.
+
+-- Adds outcomes to a row of belfry.breaker_count that no other session has locked. p_run is the number of failures after the last
+-- completed message. Reports whether it counted: if all eight rows are locked, it does not wait, and the outcomes are not counted.
+--
+-- With p_only_runs, only failures in a row matter. Then completed messages write nothing while no row has a failure since the
+-- latest success.
+CREATE FUNCTION belfry.count_part(
+    p_group bigint, p_window interval, p_completed bigint, p_failed bigint, p_run bigint, p_at timestamptz, p_only_runs boolean
+) RETURNS boolean LANGUAGE plpgsql AS $$
+DECLARE
+    c_parts constant bigint := 8;
+    v_number bigint := floor(extract(epoch FROM p_at) / extract(epoch FROM p_window));
+    v_success timestamptz;
+    v_last_failure timestamptz;
+    v_part bigint;
+    c record;
+BEGIN
+    IF p_completed = 0 AND p_failed = 0 THEN
+        RETURN false;
+    END IF;
+    SELECT max(o.last_success), max(o.run_last) FILTER (WHERE o.run > 0) INTO v_success, v_last_failure
+      FROM belfry.breaker_count o WHERE o.group_id = p_group;
+    IF p_only_runs AND p_failed = 0 AND (v_last_failure >= v_success) IS NOT TRUE THEN
+        RETURN false;
+    END IF;
+    FOR i IN 0 .. c_parts - 1 LOOP
+        v_part := (pg_backend_pid() + i) % c_parts;
+        SELECT o.ctid, o.* INTO c
+          FROM belfry.breaker_count o
+         WHERE o.group_id = p_group AND o.part = v_part
+           FOR NO KEY UPDATE SKIP LOCKED;
+        IF FOUND THEN
+            -- The failures before the latest success do not count any more.
+            c.run := CASE WHEN p_completed > 0 OR c.run_began < v_success THEN 0 ELSE c.run END;
+            UPDATE belfry.breaker_count o
+               SET window_number = v_number,
+                   before_completed = CASE c.window_number WHEN v_number THEN c.before_completed WHEN v_number - 1 THEN c.completed ELSE 0 END,
+                   before_failed = CASE c.window_number WHEN v_number THEN c.before_failed WHEN v_number - 1 THEN c.failed ELSE 0 END,
+                   completed = CASE WHEN c.window_number = v_number THEN c.completed ELSE 0 END + p_completed,
+                   failed = CASE WHEN c.window_number = v_number THEN c.failed ELSE 0 END + p_failed,
+                   run = c.run + p_run,
+                   run_began = CASE WHEN c.run = 0 AND p_run > 0 THEN p_at ELSE c.run_began END,
+                   run_last = CASE WHEN p_run > 0 THEN p_at ELSE c.run_last END,
+                   last_success = CASE WHEN p_completed > 0 THEN p_at ELSE c.last_success END
+             WHERE o.ctid = c.ctid;
+            RETURN true;
+        ELSIF NOT EXISTS (SELECT FROM belfry.breaker_count o WHERE o.group_id = p_group AND o.part = v_part)
+            AND belfry.new_limit_row(4, p_group, 0, v_part)
+        THEN
+            INSERT INTO belfry.breaker_count (group_id, part, window_number, completed, failed, before_completed, before_failed,
+                                              run, run_began, run_last, last_success)
+            VALUES (p_group, v_part, v_number, p_completed, p_failed, 0, 0, p_run, p_at,
+                    CASE WHEN p_run > 0 THEN p_at ELSE '-infinity' END, CASE WHEN p_completed > 0 THEN p_at ELSE '-infinity' END);
+            RETURN true;
+        END IF;
+    END LOOP;
+    RETURN false;
+END $$;
+
 -- From sql/functions/limit/counts_leases.sql.
 
--- Reports whether the limits count leases, so that the end of a lease gives room. It is not a function in SQL, because those are
--- planned at each call.
-CREATE FUNCTION belfry.counts_leases(p_limits bigint) RETURNS boolean LANGUAGE plpgsql STABLE AS $$
+-- Reports whether the end of a lease of a group gives room: the limits count leases, or the breaker waits for its probe. It is not
+-- a function in SQL, because Postgres plans those at each call.
+CREATE FUNCTION belfry.counts_leases(p_limits bigint, p_group bigint) RETURNS boolean LANGUAGE plpgsql STABLE AS $$
 BEGIN
-    RETURN EXISTS (SELECT FROM belfry.group_limit l WHERE l.id = p_limits AND (l.concurrency IS NOT NULL OR l.tenant_concurrency IS NOT NULL));
+    RETURN EXISTS (SELECT FROM belfry.group_limit l WHERE l.id = p_limits AND (l.concurrency IS NOT NULL OR l.tenant_concurrency IS NOT NULL))
+        OR EXISTS (SELECT FROM belfry.breaker b WHERE b.group_id = p_group AND b.probe_lease IS NOT NULL);
 END $$;
 
 -- From sql/functions/limit/duration_text.sql.
@@ -4058,7 +4494,8 @@ BEGIN
        IS DISTINCT FROM (p_is.tenant_rate_messages, p_is.tenant_rate_per, p_is.tenant_rate_burst)
     THEN
         UPDATE belfry.limit_bucket b
-           SET full_at = clock_timestamp() + p_is.tenant_rate_per * (p_is.tenant_rate_burst::float8 / p_is.tenant_rate_messages), taken_at = clock_timestamp()
+           SET full_at = clock_timestamp() + p_is.tenant_rate_per * (p_is.tenant_rate_burst::float8 / p_is.tenant_rate_messages),
+               taken_at = clock_timestamp()
          WHERE b.group_id = p_group AND b.tenant_id <> 0;
     END IF;
     IF p_is.rate_messages IS NULL OR (p_was.rate_messages, p_was.rate_per, p_was.rate_burst)
@@ -4067,21 +4504,52 @@ BEGIN
     THEN
         RETURN;
     END IF;
+    DELETE FROM belfry.limit_bucket b WHERE b.group_id = p_group AND b.tenant_id = 0 AND b.part >= v_parts;
+    DELETE FROM belfry.limit_number n WHERE n.group_id = p_group AND n.tenant_id = 0 AND n.kind = 2 AND n.number >= v_parts;
     FOR i IN 0 .. v_parts - 1 LOOP
         v_full := p_is.rate_per * ((p_is.rate_burst / v_parts + (i < p_is.rate_burst % v_parts)::integer) * v_parts::float8 / p_is.rate_messages);
-        UPDATE belfry.limit_bucket b SET full_at = clock_timestamp() + v_full, taken_at = clock_timestamp()
-         WHERE b.group_id = p_group AND b.tenant_id = 0 AND b.part = i;
+        UPDATE belfry.limit_bucket b SET full_at = clock_timestamp() + v_full, taken_at = clock_timestamp() WHERE b.group_id = p_group AND b.tenant_id = 0 AND b.part = i;
         CONTINUE WHEN FOUND;
         PERFORM pg_advisory_xact_lock(belfry.limit_key(2, p_group, 0, i));
-        IF belfry.new_limit_row(2, p_group, 0, i) THEN
+        UPDATE belfry.limit_bucket b SET full_at = clock_timestamp() + v_full, taken_at = clock_timestamp() WHERE b.group_id = p_group AND b.tenant_id = 0 AND b.part = i;
+        IF NOT FOUND THEN
+            INSERT INTO belfry.limit_number (group_id, tenant_id, kind, number) VALUES (p_group, 0, 2, i) ON CONFLICT DO NOTHING;
             INSERT INTO belfry.limit_bucket (group_id, tenant_id, part, full_at, taken_at)
             VALUES (p_group, 0, i, clock_timestamp() + v_full, clock_timestamp());
-        ELSE
-            UPDATE belfry.limit_bucket b SET full_at = clock_timestamp() + v_full, taken_at = clock_timestamp()
-             WHERE b.group_id = p_group AND b.tenant_id = 0 AND b.part = i;
         END IF;
     END LOOP;
 END $$;
+
+-- From sql/functions/limit/has_breaker.sql.
+
+-- Reports whether a row of belfry.group_limit has a breaker. A breaker without breaker_failures and breaker_share opens only
+-- for a consumer that asks for a pause, and for an operator.
+CREATE FUNCTION belfry.has_breaker(p_limits bigint) RETURNS boolean LANGUAGE sql STABLE AS $$
+    SELECT coalesce((
+        SELECT num_nonnulls(l.breaker_failures, l.breaker_share, l.breaker_window, l.breaker_minimum, l.breaker_pause, l.breaker_pause_max) > 0
+          FROM belfry.group_limit l WHERE l.id = p_limits), false)
+$$;
+
+-- From sql/functions/limit/judge_count.sql.
+
+-- Returns the counted outcomes of a group: the failures in a row, and the completed and failed messages of the last window.
+--
+-- completed and failed are estimates: the outcomes of the current window, and the part of the window before that the last
+-- p_window covers. If transactions count at the same time, the run may be too small, and never too large: a
+-- row whose run began before the latest success and ended after it counts as one failure.
+CREATE FUNCTION belfry.judge_count(p_group bigint, p_window interval, p_now timestamptz, OUT run bigint, OUT completed float8, OUT failed float8)
+LANGUAGE sql STABLE AS $$
+    SELECT coalesce(sum(CASE WHEN c.run_began >= s.last THEN c.run WHEN c.run_last >= s.last THEN least(c.run, 1) ELSE 0 END), 0)::bigint,
+           coalesce(sum(CASE c.window_number WHEN w.number THEN c.completed + c.before_completed * w.rest
+                                             WHEN w.number - 1 THEN c.completed * w.rest ELSE 0 END), 0),
+           coalesce(sum(CASE c.window_number WHEN w.number THEN c.failed + c.before_failed * w.rest
+                                             WHEN w.number - 1 THEN c.failed * w.rest ELSE 0 END), 0)
+      FROM belfry.breaker_count c
+     CROSS JOIN (SELECT max(o.last_success) AS last FROM belfry.breaker_count o WHERE o.group_id = p_group) AS s
+     CROSS JOIN (SELECT floor(x.n)::bigint AS number, 1 - (x.n - floor(x.n)) AS rest
+                   FROM (SELECT (extract(epoch FROM p_now) / extract(epoch FROM p_window))::float8 AS n) AS x) AS w
+     WHERE c.group_id = p_group
+$$;
 
 -- From sql/functions/limit/lease_is_over.sql.
 
@@ -4163,8 +4631,8 @@ REVOKE ALL ON FUNCTION belfry.limit_group(text, text, json) FROM PUBLIC;
 
 -- From sql/functions/limit/limit_key.sql.
 
--- Returns the key of the advisory lock that guards the insert of a row of belfry.limit_slot (p_kind 1) or of
--- belfry.limit_bucket (p_kind 2).
+-- Returns the key of the advisory lock that guards the insert of a row of belfry.limit_slot (p_kind 1),
+-- belfry.limit_bucket (2), belfry.breaker (3) or belfry.breaker_count (4).
 CREATE FUNCTION belfry.limit_key(p_kind integer, p_group bigint, p_tenant bigint, p_number bigint) RETURNS bigint LANGUAGE sql IMMUTABLE AS $$
     SELECT hashint8extended($4, hashint8extended($3, hashint8extended($2, 1651860071 + $1)))
 $$;
@@ -4219,6 +4687,10 @@ DECLARE
     v_now timestamptz := statement_timestamp();
     v_next timestamptz;
 BEGIN
+    v_next := belfry.breaker_until(p_group, p_limits, v_now);
+    IF v_next IS NOT NULL THEN
+        RETURN v_next;
+    END IF;
     SELECT o.* INTO l FROM belfry.group_limit o WHERE o.id = p_limits;
     IF l.concurrency IS NOT NULL THEN
         v_next := belfry.places_full_until(p_group, 0, l.concurrency, v_now);
@@ -4282,9 +4754,28 @@ CREATE FUNCTION belfry.live_leases(p_group bigint, p_tenant bigint) RETURNS bigi
      WHERE s.group_id = p_group AND s.tenant_id = p_tenant AND c.lease_id = s.lease_id AND c.lease_until > statement_timestamp()
 $$;
 
+-- From sql/functions/limit/lock_breaker.sql.
+
+-- Locks the breaker of a group and reports whether it has the lock. It waits up to 50 ms for another session, so it
+-- cannot be part of a deadlock. It returns false too if the group has no row.
+CREATE FUNCTION belfry.lock_breaker(p_group bigint) RETURNS boolean LANGUAGE plpgsql SET lock_timeout = '50ms' AS $$
+BEGIN
+    PERFORM FROM belfry.breaker b WHERE b.group_id = p_group FOR NO KEY UPDATE SKIP LOCKED;
+    IF FOUND THEN
+        RETURN true;
+    ELSIF NOT EXISTS (SELECT FROM belfry.breaker b WHERE b.group_id = p_group) THEN
+        RETURN false;
+    END IF;
+    PERFORM FROM belfry.breaker b WHERE b.group_id = p_group FOR NO KEY UPDATE;
+    RETURN FOUND;
+EXCEPTION WHEN lock_not_available THEN
+    RETURN false;
+END $$;
+
 -- From sql/functions/limit/new_limit_row.sql.
 
--- Reports whether the caller may insert the row with this number into belfry.limit_slot (p_kind 1) or belfry.limit_bucket (p_kind 2).
+-- Reports whether the caller may insert the row with this number into belfry.limit_slot (p_kind 1), belfry.limit_bucket (2),
+-- belfry.breaker (3) or belfry.breaker_count (4).
 -- It returns false if another transaction inserts the row now, or has inserted it. It never waits: the advisory lock
 -- comes before the unique index. If the row exists, and the snapshot of a REPEATABLE READ transaction is older, it fails
 -- with 40001.
@@ -4339,6 +4830,76 @@ CREATE FUNCTION belfry.on_exhausted(p_group bigint) RETURNS text LANGUAGE sql ST
                        JOIN belfry.group_limit l ON l.id = g.limits_id
                       WHERE g.id = p_group), 'deadLetter')
 $$;
+
+-- From sql/functions/limit/open_breaker.sql.
+
+-- Opens the breaker of a group: no pop of the group returns messages for the time pause (NULL: the pause of the breaker). Then one
+-- lease passes, and its completed ack closes the breaker. Acks continue. The group needs a breaker in its limits. Returns true.
+CREATE FUNCTION belfry.open_breaker(queue text, consumer_group text, pause interval DEFAULT NULL, reason text DEFAULT NULL) RETURNS boolean
+LANGUAGE sql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
+    SELECT belfry.change_breaker_in_session($1, $2, true, $3, $4)
+$$;
+REVOKE ALL ON FUNCTION belfry.open_breaker(text, text, interval, text) FROM PUBLIC;
+
+-- From sql/functions/limit/pass_breaker.sql.
+
+-- Returns NULL if the breaker of a group lets the lease of the caller pass, and otherwise the instant at which a
+-- claim may ask again. belfry.admit calls it under the lock of the cursor of p_partition. It never waits for another session.
+--
+-- A half-open breaker lets one lease pass, for these reasons:
+--
+--   1. The claim writes its lease into the row, and holds the lock of the row from before its check until its commit. A
+--      claim that finds the row locked, or changed, is refused.
+--   2. The next claim finds that lease in the cursor, and is refused while the lease is live. If the lease has
+--      ended by the clock, the claim checks it under the lock of the cursor; see belfry.lease_is_over.
+--   3. If the cursor has another lease or none, the probe is over without a result, for example because its answer
+--      did not reach the consumer. Then the next lease passes.
+--
+-- A delivery with autoAck (p_lease NULL) has no result that the breaker could wait for. It counts as completed, as it
+-- does for the group. So it closes a half-open breaker. Otherwise a group that only uses autoAck would stay refused for ever.
+CREATE FUNCTION belfry.pass_breaker(p_group bigint, p_limits bigint, p_partition bigint, p_lease uuid, p_now timestamptz) RETURNS timestamptz
+LANGUAGE plpgsql AS $$
+DECLARE
+    b belfry.breaker;
+    v_until timestamptz;
+    v_lost boolean;
+BEGIN
+    SELECT k.* INTO b FROM belfry.breaker k WHERE k.group_id = p_group AND k.opened_at IS NOT NULL;
+    IF NOT FOUND OR b.probe_partition = p_partition AND b.probe_lease = p_lease THEN
+        RETURN NULL;
+    END IF;
+    v_until := belfry.breaker_until(p_group, p_limits, p_now);
+    IF v_until IS NOT NULL THEN
+        RETURN v_until;
+    END IF;
+    PERFORM FROM belfry.breaker k
+      WHERE k.group_id = p_group AND k.opened_at = b.opened_at AND k.open_until = b.open_until
+        AND k.probe_lease IS NOT DISTINCT FROM b.probe_lease AND k.probe_partition IS NOT DISTINCT FROM b.probe_partition
+        FOR NO KEY UPDATE SKIP LOCKED;
+    IF NOT FOUND THEN
+        IF NOT EXISTS (SELECT FROM belfry.breaker k WHERE k.group_id = p_group AND k.opened_at IS NOT NULL) THEN
+            RETURN NULL; -- it has just been closed
+        END IF;
+        -- Another claim has just taken the row. If it is rolled back, nobody announces that.
+        RETURN least(belfry.breaker_until(p_group, p_limits, p_now), p_now + interval '1 second');
+    END IF;
+    IF b.probe_lease IS NOT NULL THEN
+        SELECT c.lease_id = b.probe_lease INTO v_lost FROM belfry.cursor c WHERE c.partition_id = b.probe_partition AND c.group_id = p_group;
+        IF v_lost AND NOT belfry.lease_is_over(b.probe_partition, p_group, b.probe_lease) THEN
+            RETURN p_now + interval '1 second';
+        END IF;
+    END IF;
+    IF p_lease IS NULL THEN
+        PERFORM belfry.reset_breaker(p_group);
+        PERFORM belfry.audit_breaker(p_group, 'breaker.close', '{"by":"autoAck"}');
+    ELSE
+        UPDATE belfry.breaker k
+           SET probe_partition = p_partition, probe_lease = p_lease, openings = k.openings + coalesce(v_lost, false)::integer
+         WHERE k.group_id = p_group;
+        PERFORM belfry.audit_breaker(p_group, 'breaker.probe', '{}');
+    END IF;
+    RETURN NULL;
+END $$;
 
 -- From sql/functions/limit/places_full_until.sql.
 
@@ -4479,6 +5040,53 @@ BEGIN
             RAISE EXCEPTION 'place % of group % is taken', v_slot, p_group USING ERRCODE = 'lock_not_available';
         END IF;
     END LOOP;
+END $$;
+
+-- From sql/functions/limit/reset_breaker.sql.
+
+-- Closes the breaker of a group and forgets the counted outcomes. Reports whether the breaker was open. The caller has
+-- locked the row. A count that another session has locked is left: its outcomes belong to the new count.
+CREATE FUNCTION belfry.reset_breaker(p_group bigint) RETURNS boolean LANGUAGE plpgsql AS $$
+DECLARE
+    v_open boolean;
+BEGIN
+    UPDATE belfry.breaker b
+       SET opened_at = NULL, open_until = NULL, openings = 0, reason = NULL, opened_by = NULL, probe_partition = NULL, probe_lease = NULL
+     WHERE b.group_id = p_group AND b.opened_at IS NOT NULL;
+    v_open := FOUND;
+    UPDATE belfry.breaker_count c
+       SET completed = 0, failed = 0, before_completed = 0, before_failed = 0, run = 0
+     WHERE c.ctid = ANY (ARRAY(SELECT o.ctid FROM belfry.breaker_count o WHERE o.group_id = p_group FOR NO KEY UPDATE SKIP LOCKED));
+    RETURN v_open;
+END $$;
+
+-- From sql/functions/limit/set_breaker.sql.
+
+-- Opens the breaker of a group until p_until, and reports whether it did. An open breaker stays open until the later of both
+-- instants. p_openings is the number of openings since the breaker was closed. p_probe: the live probe stays the probe. Otherwise
+-- its result does not matter any more. Writes a row of the audit, unless an operator opens it: the request has its own row.
+--
+-- If another session has just locked or created the row, the call does nothing: that session changes the breaker.
+CREATE FUNCTION belfry.set_breaker(
+    p_group bigint, p_at timestamptz, p_until timestamptz, p_openings integer, p_probe boolean, p_by text, p_reason text
+) RETURNS boolean LANGUAGE plpgsql AS $$
+BEGIN
+    IF belfry.lock_breaker(p_group) THEN
+        UPDATE belfry.breaker b
+           SET opened_at = coalesce(b.opened_at, p_at), open_until = greatest(p_until, CASE WHEN b.opened_at IS NOT NULL THEN b.open_until END), openings = p_openings,
+               opened_by = p_by, reason = p_reason, probe_partition = CASE WHEN p_probe THEN b.probe_partition END,
+               probe_lease = CASE WHEN p_probe THEN b.probe_lease END
+         WHERE b.group_id = p_group;
+    ELSIF EXISTS (SELECT FROM belfry.breaker b WHERE b.group_id = p_group) OR NOT belfry.new_limit_row(3, p_group, 0, 0) THEN
+        RETURN false;
+    ELSE
+        INSERT INTO belfry.breaker (group_id, opened_at, open_until, openings, opened_by, reason)
+        VALUES (p_group, p_at, p_until, p_openings, p_by, p_reason);
+    END IF;
+    IF p_by <> 'operator' THEN
+        PERFORM belfry.audit_breaker(p_group, 'breaker.open', json_build_object('reason', p_reason, 'by', p_by, 'until', p_until));
+    END IF;
+    RETURN true;
 END $$;
 
 -- From sql/functions/limit/set_limits.sql.
@@ -5456,13 +6064,16 @@ BEGIN
         ('producer admin', 'GRANT EXECUTE ON FUNCTION belfry.unschedule(text), belfry.schedule(text, text, json, text, interval, timestamptz, text, '
             'text, json, interval, timestamptz, timestamptz, interval, text, text) TO %I'),
         ('producer consumer admin', (SELECT 'GRANT EXECUTE ON FUNCTION ' || string_agg(f.oid::regprocedure::text, ', ' ORDER BY f.oid) || ' TO %I' FROM pg_proc f
-            WHERE f.pronamespace = 'belfry'::regnamespace AND (NOT f.prosecdef OR f.proname = 'await') AND f.proname NOT LIKE 'change_pause%' AND f.proname NOT IN ('unblock_partition', 'set_limits'))),
+            WHERE f.pronamespace = 'belfry'::regnamespace AND (NOT f.prosecdef OR f.proname = 'await')
+              AND f.proname NOT LIKE ALL (ARRAY['change_pause%', 'change_breaker%', 'set_limits', 'unblock_partition']))),
         ('consumer admin', 'GRANT EXECUTE ON FUNCTION belfry.subscribe(text, text, text, timestamptz), '
-            'belfry.pop(text, text, integer, text, integer), belfry.ack(uuid, uuid[], text, text, interval), belfry.extend(uuid, bigint) TO %I'),
+            'belfry.pop(text, text, integer, text, integer), belfry.ack(uuid, uuid[], text, text, interval, interval), belfry.extend(uuid, bigint) TO %I'),
         ('admin', 'GRANT SELECT, INSERT, UPDATE, DELETE ON ALL TABLES IN SCHEMA belfry TO %I'),
         ('admin', 'GRANT EXECUTE ON FUNCTION belfry.advance_ids(), belfry.change_grant(text, name, text, text, boolean), '
             'belfry.pause(text, text, text, text), belfry.resume(text, text, text), belfry.change_pause(text, text, text, boolean, text), '
             'belfry.unblock(text, text, text, text), belfry.unblock_partition(text, text, text, text, boolean), '
+            'belfry.open_breaker(text, text, interval, text), belfry.close_breaker(text, text), '
+            'belfry.change_breaker(text, text, boolean, interval, text), '
             'belfry.limit_group(text, text, json), belfry.set_limits(text, text, json) TO %I'),
         ('admin', 'REVOKE INSERT, UPDATE, DELETE ON belfry.schema_migrations FROM %I'),
         ('admin', 'ALTER DEFAULT PRIVILEGES FOR ROLE %2$I IN SCHEMA belfry GRANT SELECT, INSERT, UPDATE, DELETE ON TABLES TO %1$I')
@@ -6247,4 +6858,4 @@ BEGIN
         END LOOP;
     END LOOP;
 END $$;
-COMMENT ON FUNCTION belfry.baseline() IS 'bf5b9cc54b34c7213c347f383d1ad6307b92dcb43c0853e9a2e1d71de0ce148d';
+COMMENT ON FUNCTION belfry.baseline() IS '68f1f698a82809a1fb02d9796249a96e32f60d6435473a048f605d603fa9c5c4';

@@ -3,6 +3,7 @@
 CREATE TYPE belfry.ack_row AS (
     -- 1: an ack with one of the verdicts below.
     -- 2: a cursor that was locked. Its acks without a row of item 1 were applied.
+    -- 3: a group (group_id) whose breaker changed, or whose probe ended. Its waiting requests must ask again after the commit.
     item         smallint,
     entry        integer, -- For item 1: the index of the ack.
     -- 1: The lease of the ack is not the live lease of the cursor.
@@ -12,6 +13,7 @@ CREATE TYPE belfry.ack_row AS (
     -- 5: The cursor is blocked, so only an operator or a dlq ack can finish the message.
     -- 6: The ack was applied, and the message has blocked the cursor.
     -- 7: The ack was applied, and the message is skipped.
+    -- 8: The ack asks for a pause of its group, and the group has no breaker.
     verdict      smallint,
     cursor_index integer, -- This column and all later columns are for item 2.
     partition_id bigint,

@@ -1,4 +1,5 @@
--- The numbers of the rows of belfry.limit_slot (kind 1) and belfry.limit_bucket (kind 2). Those tables have no unique index,
+-- The numbers of the rows of belfry.limit_slot (kind 1), belfry.limit_bucket (2), belfry.breaker (3)
+-- and belfry.breaker_count (4). Those tables have no unique index,
 -- and rows here never change, so that a unique index is cheap. An insert with a snapshot from before the first insert of the number
 -- fails with 40001. belfry.new_limit_row inserts.
 CREATE TABLE belfry.limit_number (

@@ -24,6 +24,7 @@ const lockPage = "docs/security.md"
 var lockFiles = map[string][]string{
 	"pkg/postgres/migrate/session.go":       {"27696063967295745"},
 	"sql/functions/inbox/inbox_notify.sql":  {"(1111837766, 8)", "(1111837766, 10)"},
+	"sql/functions/limit/empty_buckets.sql": {},
 	"sql/functions/limit/new_limit_row.sql": {}, // its number is a hash, see belfry.limit_key
 	"sql/queries/engine/inbox/lock.sql":     {"(1111837766, 7)", "(1111837766, 10)"},
 	"sql/queries/engine/inbox/mark.sql":     {"(1111837766, 9)"},

@@ -56,8 +56,9 @@ var small = map[string]string{
 	"GET /livez": figures, "HEAD /livez": figures, "GET /readyz": figures, "HEAD /readyz": figures, "GET /health": figures, "HEAD /health": figures,
 	"GET /metrics": figures, "GET /metrics/prometheus": "metrics must be readable even when no memory is left",
 	"GET /api/v1/audit/:id/undo": "the answer has at most 22 options", "GET /api/v1/pauses": "the answer has at most 1,000 pauses", "GET /api/v1/dlq/jobs": "the answer has at most 100 jobs",
-	"GET /api/v1/schedules/:name/next":                        "the answer has at most 1,000 instants",
-	"GET /api/v1/consumer-groups/:group/queues/:queue/limits": oneRow, "GET /api/v1/resources/queues/:queue/limits": "the answer has at most 200 groups",
+	"GET /api/v1/schedules/:name/next":                         "the answer has at most 1,000 instants",
+	"GET /api/v1/consumer-groups/:group/queues/:queue/breaker": oneRow,
+	"GET /api/v1/consumer-groups/:group/queues/:queue/limits":  oneRow, "GET /api/v1/resources/queues/:queue/limits": "the answer has at most 200 groups",
 	"GET /openapi.json": embedded, "GET /api/v1/whoami": oneRow,
 	"GET /api/v1/pop": delivers, "GET /api/v1/pop/queue/:queue": delivers, "GET /api/v1/pop/queue/:queue/partition/:partition": delivers,
 	"GET /api/v1/sse/queue/:queue": delivers, "GET /api/v1/events": stillStream, "GET /ui/live": stillStream,
@@ -162,6 +163,7 @@ func onLargeTables(t *testing.T, edit func(cfg *httpapi.Config)) *httpapi.Server
 		deps.Attachments, deps.Rejections, deps.History = attach.NewLister(pool), inbox.NewRejections(pool), history.NewReader(pool, nil, nil)
 		deps.Recent, deps.Partitions = history.NewReader(pool, nil, nil), groups
 		deps.Rights, deps.Schedules, deps.Limits = rights.New(pool, token.Config{}), schedule.NewStore(pool), limit.NewStore(pool, &events.Bus{})
+		deps.Breakers = limit.NewStore(pool, &events.Bus{})
 		api := http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { s.Handler().ServeHTTP(w, r) })
 		deps.Dashboard, err = dashboard.New(dashboard.DefaultConfig(), dashboard.Deps{API: api, Changes: &source.Changes{}, Log: log})
 		require.NoError(t, err)

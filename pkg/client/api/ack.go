@@ -30,6 +30,10 @@ type Ack struct {
 	// the `retryDelay` of the queue, and a `retry` message does not wait. If the items of a call have several values for one
 	// partition, the longest value counts.
 	RetryAfterSeconds float64 `json:"retryAfter,omitzero"`
+	// With the status `retry`: the message is right, but a service that the consumer needs is down. The breaker of the group opens
+	// for at least this number of seconds, more than 0 and at most 86400. The group gets no message meanwhile. The server refuses
+	// the item if the group has no breaker. Then the message stays leased.
+	PauseGroupSeconds float64 `json:"pauseGroup,omitzero"`
 	// The consumer group. An absent or empty group means the reader without a group. A batch ignores the groups of its items.
 	Group string `json:"consumerGroup,omitzero"`
 }

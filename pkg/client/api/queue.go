@@ -124,7 +124,7 @@ type Problem struct {
 	// page has this kind, and only tokens without grants see it. `stuck_head`: the first message of a partition was delivered 3
 	// times, or waits at least a minute for a retry. `lag`: the group is late. Its first message is due or leased, and is older
 	// than `problems.late_after`, or than half of `maxWaitTimeSeconds` of the queue. `dead_letters`: the group has dead letters. `paused_queue`, `paused_group` and `paused_partition`: the queue,
-	// group or partition is paused. `schedule_late`: a schedule has been due for 10 seconds, and no instance has stored its message.
+	// group or partition is paused. `breaker_open`: the circuit breaker of the group is not closed. `schedule_late`: a schedule has been due for 10 seconds, and no instance has stored its message.
 	// `schedule_error`: a schedule has no instants until it is changed. Only the first page has problems of schedules.
 	Kind          string  `json:"kind"`
 	Urgent        bool    `json:"urgent"` // The age is at least an hour.
@@ -134,7 +134,7 @@ type Problem struct {
 	// The age of the oldest examined message, or of the transaction. For `schedule_late`, the time since the schedule is due. null if it is unknown or less than a second.
 	AgeSeconds *int64 `json:"ageSeconds"`
 	// For `dead_letters`, the dead letters of the group. Otherwise the unfinished messages. `stuck_head` and `paused_partition`
-	// count them in the partition, `lag` and `paused_group` in the group, and `paused_queue` in the queue.
+	// count them in the partition, `lag`, `breaker_open` and `paused_group` in the group, and `paused_queue` in the queue.
 	Messages       int64   `json:"messages"`
 	Deliveries     int64   `json:"deliveries"`     // For `stuck_head`, the deliveries of the first message.
 	Failures       int64   `json:"failures"`       // For `stuck_head`, the failed acknowledgments of the first message.

@@ -100,6 +100,9 @@ func listedProblem(p *api.Problem) Problem {
 		q.Text, q.Advice = messages+" failed too often", "Look at the errors, then redrive"
 	case "paused_queue":
 		q.Kind, q.Text, q.Advice = "Paused", wait, "Resume the queue"
+	case "breaker_open":
+		q.Kind, q.Text = "Breaker open", wait+" for the group"
+		q.Advice = "Repair the service that the consumers need, and wait for the next try. Or close the breaker, or remove it from the limits"
 	case "paused_group":
 		q.Kind, q.Text, q.Advice = "Paused", wait+" for the group", "Resume the group"
 	case "paused_partition":

@@ -60,7 +60,7 @@ func TestFailedAttemptsAreStored(t *testing.T) {
 func TestASuccessStoresNoAttempt(t *testing.T) {
 	b := newBench(t, "g")
 	b.exec(`DROP FUNCTION belfry.record_attempts(belfry.attempt[])`)
-	b.exec(`DROP FUNCTION belfry.record_lost_lease(bigint, bigint, tid)`)
+	b.exec(`DROP FUNCTION belfry.record_lost_lease(bigint, bigint, tid, bigint)`)
 	for _, name := range []string{"1", "2"} {
 		b.push("p", name)
 		d := b.pop(request("g", 2))

@@ -99,7 +99,7 @@ func newAckReader(path string) *ackReader {
 	return &ackReader{AckItem: queue.AckItem{Group: queue.DefaultGroup, Status: queue.AckCompleted}, path: path}
 }
 
-func (a *ackReader) member(name string, value jsontext.Value) error {
+func (a *ackReader) member(name string, value jsontext.Value) (err error) {
 	text, isString := wire.Text(value)
 	// A name with NUL matches no stored message and no group. ReplaceNUL makes the text
 	// acceptable to Postgres, which would otherwise refuse the shared statement of all acks.
@@ -129,6 +129,12 @@ func (a *ackReader) member(name string, value jsontext.Value) error {
 		pause, err := wire.Delay(a.field(name), value)
 		a.RetryAfter = &pause
 		return err
+	case "pauseGroup":
+		if value.Kind() == 'n' {
+			return nil
+		}
+		a.PauseGroup, err = wire.GroupPause(a.field(name), value)
+		return err
 	default:
 		return nil
 	}
@@ -145,10 +151,13 @@ func (a *ackReader) field(name string) string {
 	return a.path + "." + name
 }
 
-// checkPause returns an error if retryAfter would have no effect.
+// checkPause returns an error if retryAfter or pauseGroup would have no effect.
 func (a *ackReader) checkPause() error {
 	if a.RetryAfter != nil && a.Status != queue.AckFailed && a.Status != queue.AckRetry {
 		return queue.Invalidf("%s delays the next delivery: send it with the status failed or retry", a.field("retryAfter"))
+	}
+	if a.PauseGroup != 0 && a.Status != queue.AckRetry {
+		return queue.Invalidf("%s pauses the consumer group: send it with the status retry", a.field("pauseGroup"))
 	}
 	return nil
 }

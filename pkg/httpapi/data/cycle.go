@@ -280,8 +280,8 @@ func (read *cycleBody) acknowledgment(raw jsontext.Value) error {
 		return queue.Invalidf("ack must be an object or null")
 	case !reader.hasTransaction:
 		return queue.Invalidf("ack.transactionId is required")
-	case reader.RetryAfter != nil:
-		return queue.Invalidf("ack.retryAfter has no effect in a cycle: remove it")
+	case reader.RetryAfter != nil, reader.PauseGroup != 0:
+		return queue.Invalidf("ack.retryAfter and ack.pauseGroup have no effect in a cycle: remove them")
 	}
 	read.ack = &reader.AckItem
 	read.ack.PartitionID, read.ack.Group = read.partition, wire.ReplaceNUL(read.group)

@@ -25,8 +25,9 @@ type Limits interface {
 
 // Handlers has one method for each route.
 type Handlers struct {
-	Limits Limits
-	Bodies wire.BodyReader
+	Limits   Limits
+	Breakers Breakers
+	Bodies   wire.BodyReader
 }
 
 // ShowGroup serves GET /api/v1/consumer-groups/:group/queues/:queue/limits.

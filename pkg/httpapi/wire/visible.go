@@ -22,6 +22,18 @@ func Delay(field string, value jsontext.Value) (time.Duration, error) {
 	return time.Duration(n * float64(time.Second)), nil
 }
 
+// maxGroupPause is the longest pause of a consumer group that a consumer may ask for.
+const maxGroupPause = 24 * time.Hour
+
+// GroupPause reads a number of seconds for which a consumer group gets no message.
+func GroupPause(field string, value jsontext.Value) (time.Duration, error) {
+	pause, err := Delay(field, value)
+	if err != nil || pause <= 0 || pause > maxGroupPause {
+		return 0, queue.Invalidf("%s must be a number of seconds above 0 and at most %.0f (a day), not %s", field, maxGroupPause.Seconds(), Clip(string(value)))
+	}
+	return pause, nil
+}
+
 // VisibleAt reads the instant at which a message becomes visible.
 func VisibleAt(field string, value jsontext.Value) (time.Time, error) {
 	text, _ := Text(value)

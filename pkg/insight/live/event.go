@@ -27,6 +27,10 @@ const (
 	TypeGroupResumed Type = "group.resumed"
 	TypeGroupDeleted Type = "group.deleted" // if Queue is empty, the group is deleted in all queues
 	TypeGroupSeeked  Type = "group.seeked"
+	// The breaker of the group opened, let one lease pass, or closed.
+	TypeBreakerOpened     Type = "breaker.opened"
+	TypeBreakerHalfOpened Type = "breaker.half_opened"
+	TypeBreakerClosed     Type = "breaker.closed"
 
 	TypeLag         Type = "lag"          // [api.LateGroup]
 	TypeDeadLetters Type = "dead_letters" // [api.DeadLetterGroup]

@@ -216,6 +216,7 @@ var changes = map[string]Type{
 	audit.ConfigureQueue: TypeQueueChanged, audit.DeleteQueue: TypeQueueDeleted, audit.DeleteGroup: TypeGroupDeleted,
 	audit.SetSubscriptionStart: TypeGroupChanged, audit.SeekGroup: TypeGroupSeeked,
 	audit.PauseDelivery: TypeQueuePaused, audit.ResumeDelivery: TypeQueueResumed,
+	audit.OpenBreaker: TypeBreakerOpened, audit.ProbeBreaker: TypeBreakerHalfOpened, audit.CloseBreaker: TypeBreakerClosed,
 }
 
 // readAudit reads the new rows of the audit, and publishes them and the changes that they record.

@@ -1,6 +1,7 @@
 package live
 
 import (
+	"slices"
 	"sync"
 	"time"
 
@@ -23,12 +24,23 @@ func (h *Hub) OnGroupCreated(queueName, partition, group string) {
 }
 
 // OnReady makes a read of the groups due after a change of a SQL session. Changes of instances cause a read
-// through their counts.
-func (h *Hub) OnReady(_ []queue.Ready, from events.Origin) {
-	if from == events.SQL && h.active.Load() {
-		h.mu.Lock()
-		defer h.mu.Unlock()
+// through their counts. It makes a read of the audit due if a limit of a group has room, because its breaker may have changed.
+func (h *Hub) OnReady(ready []queue.Ready, from events.Origin) {
+	if !h.active.Load() {
+		return
+	}
+	room := slices.ContainsFunc(ready, func(r queue.Ready) bool { return r.Partition == queue.Room })
+	if !room && from != events.SQL {
+		return
+	}
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if from == events.SQL {
 		h.movedLocked()
+	}
+	if room {
+		h.reads.audit = true
+		h.wakeLocked()
 	}
 }
 

@@ -37,14 +37,16 @@ const (
 	// StuckHead is a partition whose first message was delivered 3 times, or waits at least a minute for a retry.
 	StuckHead Kind = "stuck_head"
 	// Lag is a late group: Config.LateAfter says when.
-	Lag             Kind = "lag"
-	DeadLetters     Kind = "dead_letters"
-	PausedQueue     Kind = "paused_queue"
+	Lag         Kind = "lag"
+	DeadLetters Kind = "dead_letters"
+	PausedQueue Kind = "paused_queue"
+	// BreakerOpen is a group whose circuit breaker is not closed.
+	BreakerOpen     Kind = "breaker_open"
 	PausedGroup     Kind = "paused_group"
 	PausedPartition Kind = "paused_partition"
 )
 
-var order = []Kind{HeldSnapshot, ScheduleLate, ScheduleError, Blocked, StuckHead, Lag, DeadLetters, PausedQueue, PausedGroup, PausedPartition}
+var order = []Kind{HeldSnapshot, ScheduleLate, ScheduleError, Blocked, StuckHead, BreakerOpen, Lag, DeadLetters, PausedQueue, PausedGroup, PausedPartition}
 
 const (
 	// A message is stuck if it waits longer than stuckWait for a retry.

@@ -155,8 +155,12 @@ func TestEachProblemIsFound(t *testing.T) {
 			f.push("q", "p", 1)
 			f.pop("q", "g", 1, queue.AckFailed)
 		}},
-		"a paused queue":     {happens: func(f *fixture) { f.push("q", "p", 4); f.exec(`SELECT belfry.pause('q')`) }, want: []string{"paused_queue q//: 0"}},
-		"a paused group":     {happens: func(f *fixture) { f.push("q", "p", 4); f.exec(`SELECT belfry.pause('q', consumer_group => 'g')`) }, want: []string{"paused_group q/g/: 0"}},
+		"a paused queue": {happens: func(f *fixture) { f.push("q", "p", 4); f.exec(`SELECT belfry.pause('q')`) }, want: []string{"paused_queue q//: 0"}},
+		"a paused group": {happens: func(f *fixture) { f.push("q", "p", 4); f.exec(`SELECT belfry.pause('q', consumer_group => 'g')`) }, want: []string{"paused_group q/g/: 0"}},
+		"an open breaker": {happens: func(f *fixture) {
+			f.push("q", "p", 4)
+			f.exec(`INSERT INTO belfry.breaker (group_id, opened_at, open_until) SELECT id, now(), now() + interval '1 hour' FROM belfry.consumer_group`)
+		}, want: []string{"breaker_open q/g/: 0"}},
 		"a paused partition": {happens: func(f *fixture) { f.push("q", "p", 4); f.exec(`SELECT belfry.pause('q', 'p')`) }, want: []string{"paused_partition q//p: 4"}},
 		"a deleted queue": {happens: func(f *fixture) {
 			f.push("q", "p", 4)

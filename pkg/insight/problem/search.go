@@ -75,6 +75,8 @@ type group struct {
 	Name         string
 	QueueID      int64
 	Paused, Dead bool
+	// Broken is true if the breaker of the group is not closed.
+	Broken bool
 }
 
 // groups adds the problems of the groups after an id.
@@ -125,6 +127,11 @@ func (s *search) judge(g *group, worst heads) {
 	if h := worst.late; h != nil {
 		p := at
 		p.Kind, p.Age, p.Urgent = Lag, h.age(), h.age() >= urgentAfter
+		s.add(p)
+	}
+	if g.Broken {
+		p := at
+		p.Kind = BreakerOpen
 		s.add(p)
 	}
 	if g.Dead {

@@ -5,18 +5,21 @@
 --   completed  The messages, and all earlier messages of the partition, are finished.
 --   failed     The first of the messages and all later messages are delivered again, after the queue's
 --              retryDelay or after retry_after. A message without a retry left becomes a dead letter.
---   retry      The messages are delivered again, at once or after retry_after. No failure is counted.
+--   retry      The messages are delivered again, at once or after retry_after. No failure is counted. pause_group opens the
+--              breaker of the group: no pop of the group returns messages for at least this time.
 --   dlq        The messages become dead letters.
 --
 -- apply_acks has the rules. Locks the cursor. Returns the number of acknowledged messages that the lease held.
 CREATE FUNCTION belfry.ack(
-    lease uuid, message_ids uuid[] DEFAULT NULL, status text DEFAULT 'completed', error text DEFAULT NULL, retry_after interval DEFAULT NULL
+    lease uuid, message_ids uuid[] DEFAULT NULL, status text DEFAULT 'completed', error text DEFAULT NULL, retry_after interval DEFAULT NULL,
+    pause_group interval DEFAULT NULL
 ) RETURNS bigint LANGUAGE plpgsql SECURITY DEFINER
 SET search_path = pg_catalog, pg_temp SET plan_cache_mode = force_generic_plan
 SET enable_seqscan = off SET enable_hashjoin = off SET enable_mergejoin = off SET enable_bitmapscan = off SET jit = off AS $$
 DECLARE
     v_status smallint := CASE ack.status WHEN 'completed' THEN 1 WHEN 'success' THEN 1 WHEN 'failed' THEN 2 WHEN 'dlq' THEN 3 WHEN 'retry' THEN 4 END;
     v_pause bigint := extract(epoch FROM retry_after) * 1000;
+    v_group_pause bigint := extract(epoch FROM pause_group) * 1000;
     v_held bigint[]; -- the given messages that the lease still holds
     v_acked bigint[];
     k record;
@@ -31,6 +34,9 @@ BEGIN
     ELSIF retry_after IS NOT NULL AND v_status NOT IN (2, 4) OR v_pause NOT BETWEEN 0 AND 31622400000 THEN
         RAISE EXCEPTION 'retry_after is % with the status %', retry_after, quote_literal(status) USING ERRCODE = 'invalid_parameter_value',
             HINT = 'Give 0 to 366 days, and only with the status ''failed'' or ''retry''.';
+    ELSIF pause_group IS NOT NULL AND (v_status <> 4 OR v_group_pause NOT BETWEEN 1 AND 86400000) THEN
+        RAISE EXCEPTION 'pause_group is % with the status %', pause_group, quote_literal(status) USING ERRCODE = 'invalid_parameter_value',
+            HINT = 'Give up to 24 hours, and only with the status ''retry''.';
     END IF;
     PERFORM convert_to(error, 'UTF8'); -- fails here, so that the list of dead letters cannot fail
     PERFORM belfry.check_lease(lease);
@@ -63,7 +69,7 @@ BEGIN
     IF v_acked IS NULL THEN
         RETURN 0;
     END IF;
-    SELECT bool_or(a.verdict = 1) AS lost, bool_or(a.item = 2) AS found, bool_or(a.ended_by IS NOT NULL) AS released,
+    SELECT bool_or(a.verdict = 1) AS lost, bool_or(a.verdict = 8) AS no_breaker, bool_or(a.item = 2) AS found, bool_or(a.ended_by IS NOT NULL) AS released,
            bool_or(a.gives_room) AS gives_room INTO r
       FROM (SELECT p.id, p.uid FROM belfry.partition p
              WHERE p.id >= k.partition_id AND p.id <= k.partition_id
@@ -74,15 +80,19 @@ BEGIN
             ARRAY[p.id], ARRAY[p.uid], ARRAY[g.name], e.n, array_fill(1, e.n), v_acked, array_fill(ack.lease, e.n),
             array_fill(v_status, e.n), array_fill(convert_to(error, 'UTF8'), e.n),
             array_fill(v_pause, e.n), NULL, true, false,
-            CASE WHEN v_status > 1 THEN array_fill('the SQL role ' || session_user, e.n) END) AS a;
+            CASE WHEN v_status > 1 THEN array_fill('the SQL role ' || session_user, e.n) END, NULL,
+            CASE WHEN v_group_pause IS NOT NULL THEN array_fill(v_group_pause, e.n) END) AS a;
     IF r.lost OR r.found IS NOT TRUE THEN -- the lease has just ended, or the group is being deleted
         PERFORM belfry.raise_lease_lost(lease);
+    ELSIF r.no_breaker THEN
+        RAISE EXCEPTION 'the consumer group has no breaker, so pause_group cannot pause it' USING ERRCODE = 'object_not_in_prerequisite_state',
+            HINT = 'Set the limit breaker of the group, or leave out pause_group.';
     ELSIF r.released THEN
         PERFORM belfry.announce_ready(k.group_id, k.partition_id);
-        IF r.gives_room THEN
-            PERFORM belfry.announce_room(k.group_id);
-        END IF;
+    END IF;
+    IF r.gives_room THEN
+        PERFORM belfry.announce_room(k.group_id);
     END IF;
     RETURN coalesce(cardinality(v_held), 0);
 END $$;
-REVOKE ALL ON FUNCTION belfry.ack(uuid, uuid[], text, text, interval) FROM PUBLIC;
+REVOKE ALL ON FUNCTION belfry.ack(uuid, uuid[], text, text, interval, interval) FROM PUBLIC;

@@ -20,6 +20,8 @@
 --   p_alone         The transaction has one cursor and locks nothing else; see hold_drained.
 --   p_consumers     By entry: who sent a failed ack, for belfry.attempt. An empty array: unknown for each.
 --   p_instance      The instance, for belfry.attempt.
+--   p_group_pauses  By entry, only for retry: the milliseconds for which the breaker of the group opens. An ack with a pause is refused
+--                   if the group has no breaker. NULL, or an empty array: none.
 --
 -- The rules for the acks of one call and one cursor:
 --
@@ -46,7 +48,7 @@ CREATE FUNCTION belfry.apply_acks(
     p_partitions bigint[], p_partition_uids uuid[], p_groups text[], p_last_entries integer[],
     p_calls integer[], p_seqs bigint[], p_leases uuid[], p_statuses smallint[], p_errors bytea[], p_pauses bigint[],
     p_patience text, p_sql_consumer boolean DEFAULT false, p_alone boolean DEFAULT false,
-    p_consumers text[] DEFAULT NULL, p_instance text DEFAULT NULL
+    p_consumers text[] DEFAULT NULL, p_instance text DEFAULT NULL, p_group_pauses bigint[] DEFAULT NULL
 ) RETURNS SETOF belfry.ack_row LANGUAGE plpgsql AS $$
 DECLARE
     c_unfenced constant uuid := '00000000-0000-0000-0000-000000000000';
@@ -58,6 +60,8 @@ DECLARE
     v_now timestamptz;
     v_changes belfry.ack_change[];
     v_tried belfry.attempt[]; -- the failed deliveries
+    v_outcomes belfry.outcome[]; -- for breakers
+    v_outcome belfry.outcome; -- of the cursor
     -- The state of the cursor.
     v_lease uuid; -- the live lease
     v_committed bigint;
@@ -130,6 +134,7 @@ BEGIN
         v_settled_count := 0;
         v_settled_of_lease := 0;
         v_redeliver := false;
+        v_outcome := NULL;
         v_call := 0;
         FOR i IN coalesce(p_last_entries[k.ord - 1], 0) + 1 .. coalesce(p_last_entries[k.ord], 0) LOOP
             -- A call begins.
@@ -156,6 +161,8 @@ BEGIN
             END IF;
             IF p_leases[i] <> c_unfenced AND p_leases[i] IS DISTINCT FROM v_lease THEN
                 v_verdict := 1; -- rule 1
+            ELSIF p_group_pauses[i] IS NOT NULL AND NOT belfry.has_breaker(k.limits_id) THEN
+                v_verdict := 8;
             ELSIF v_status = 0 OR (v_seq <@ v_settled OR v_seq = v_settling[cardinality(v_settling)])
                 AND (k.lease_end < 0 OR p_leases[i] = c_unfenced) THEN
                 NULL; -- no effect, or settled before
@@ -165,6 +172,9 @@ BEGIN
                 IF v_status IN (c_completed, c_dlq) OR v_status = c_failed AND v_redrive_failures >= k.retry_limit THEN
                     v_settling := array_append(v_settling, v_seq);
                     v_settled_of_lease := v_settled_of_lease + v_redelivered::integer;
+                    IF k.limits_id IS NOT NULL AND v_status <> c_dlq THEN
+                        v_outcome := belfry.add_outcome(v_outcome, (v_status = c_completed)::integer, (v_status = c_failed)::integer, p_errors[i]);
+                    END IF;
                     DELETE FROM belfry.redrive x WHERE x.partition_id = k.partition_id AND x.group_id = k.group_id AND x.seq = v_seq;
                     IF v_status = c_failed THEN
                         v_exhausted := coalesce(v_exhausted, belfry.on_exhausted(k.group_id));
@@ -177,6 +187,12 @@ BEGIN
                     END IF;
                 ELSE
                     v_redeliver := true;
+                    IF k.limits_id IS NOT NULL AND v_status = c_failed THEN
+                        v_outcome := belfry.add_outcome(v_outcome, 0, 1, p_errors[i]);
+                    ELSIF k.limits_id IS NOT NULL AND p_group_pauses[i] IS NOT NULL THEN
+                        v_outcome := belfry.add_outcome(v_outcome, 0, 0, p_errors[i]);
+                        v_outcome.pause := greatest(v_outcome.pause, p_group_pauses[i]);
+                    END IF;
                     IF v_status = c_failed OR p_pauses[i] IS NOT NULL THEN
                         UPDATE belfry.redrive x
                            SET failures = x.failures + (v_status = c_failed)::integer,
@@ -194,6 +210,9 @@ BEGIN
                 v_touched := true;
                 IF v_status = c_failed THEN
                     v_exhausted := coalesce(v_exhausted, belfry.on_exhausted(k.group_id));
+                END IF;
+                IF k.limits_id IS NOT NULL AND v_status = c_failed AND (v_seq <@ v_skip) IS NOT TRUE THEN
+                    v_outcome := belfry.add_outcome(v_outcome, 0, 1, p_errors[i]);
                 END IF;
                 IF v_status = c_failed AND v_exhausted = 'block' AND (v_seq <@ v_skip) IS NOT TRUE THEN
                     v_verdict := 6;
@@ -217,6 +236,16 @@ BEGIN
                 v_verdict := 2; -- rule 3
             ELSE
                 v_touched := true;
+                IF k.limits_id IS NOT NULL THEN
+                    IF v_status = c_completed THEN
+                        v_outcome := belfry.add_outcome(v_outcome, v_seq - v_committed, 0, NULL);
+                    ELSIF p_group_pauses[i] IS NOT NULL THEN
+                        v_outcome := belfry.add_outcome(v_outcome, 0, 0, p_errors[i]);
+                        v_outcome.pause := greatest(v_outcome.pause, p_group_pauses[i]);
+                    ELSIF v_status = c_failed AND NOT v_failed AND v_lease IS NOT NULL THEN -- the failure that the cursor counts too
+                        v_outcome := belfry.add_outcome(v_outcome, 0, 1, p_errors[i]);
+                    END IF;
+                END IF;
                 IF v_status = c_completed THEN
                     v_committed := v_seq;
                     v_failures := 0;
@@ -281,6 +310,13 @@ BEGIN
             END IF;
         END LOOP;
 
+        IF v_outcome.completed IS NOT NULL THEN
+            v_outcome.group_id := k.group_id;
+            v_outcome.limits_id := k.limits_id;
+            v_outcome.partition_id := k.partition_id;
+            v_outcome.lease_id := CASE WHEN k.lease_until > v_now THEN k.lease_id END;
+            v_outcomes := array_append(v_outcomes, v_outcome);
+        END IF;
         IF v_changed OR v_redeliver OR v_settled_count > 0 THEN
             v_changes := array_append(v_changes, ROW(k.ctid, k.ord, k.partition_id, k.group_id, CASE WHEN k.lease_until > v_now THEN k.lease_id END,
                 v_ended_by, v_released, v_committed, v_skip, v_failures, v_attempts, v_retry_at, v_settled_count, v_settled_of_lease,
@@ -290,6 +326,12 @@ BEGIN
         END IF;
     END LOOP;
 
+    IF v_outcomes IS NOT NULL THEN
+        RETURN QUERY
+        SELECT 3::smallint, NULL::integer, NULL::smallint, NULL::integer, NULL::bigint, g.id, NULL::uuid, NULL::integer, NULL::timestamptz,
+               NULL::float8, NULL::boolean, true
+          FROM belfry.count_outcomes(v_outcomes) AS g(id);
+    END IF;
     IF v_tried IS NOT NULL THEN
         PERFORM belfry.record_attempts(v_tried);
     END IF;
@@ -328,5 +370,5 @@ BEGIN
               CASE WHEN d.released THEN extract(epoch FROM c.ready_at - statement_timestamp())::float8 END,
               d.released AND CASE WHEN c.redrives > 0 OR d.settled > 0 THEN true
                                   WHEN c.ready_at IS NULL THEN NOT p_alone OR NOT belfry.hold_drained(d.partition_id, d.committed) ELSE false END,
-              d.released AND d.limits_id IS NOT NULL AND belfry.counts_leases(d.limits_id);
+              d.released AND d.limits_id IS NOT NULL AND belfry.counts_leases(d.limits_id, d.group_id);
 END $$;

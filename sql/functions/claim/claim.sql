@@ -121,7 +121,7 @@ BEGIN
         END IF;
         v_any_locked := true;
         IF k.lease_id IS NOT NULL THEN -- a due cursor has only a lease that has ended
-            PERFORM belfry.record_lost_lease(k.partition_id, p_group, k.ctid);
+            PERFORM belfry.record_lost_lease(k.partition_id, p_group, k.ctid, f.limits_id);
         END IF;
         v_moved := false;
         v_redrives_ready := NULL;

@@ -1,7 +1,7 @@
 -- Stores that the lease of the locked cursor at p_place ended without an ack. The first unfinished message of the lease
 -- has failed, because only its attempts count. Each redriven message of the lease has failed too, at most
--- 100 of them.
-CREATE FUNCTION belfry.record_lost_lease(p_partition bigint, p_group bigint, p_place tid) RETURNS void LANGUAGE plpgsql AS $$
+-- 100 of them. For the breaker of a group with limits (p_limits), the lease is one failure.
+CREATE FUNCTION belfry.record_lost_lease(p_partition bigint, p_group bigint, p_place tid, p_limits bigint) RETURNS void LANGUAGE plpgsql AS $$
 DECLARE
     c record;
     v_attempts belfry.attempt[];
@@ -22,5 +22,9 @@ BEGIN
               ORDER BY d.seq LIMIT 100)) AS h;
     IF v_attempts IS NOT NULL THEN
         PERFORM belfry.record_attempts(v_attempts);
+        IF p_limits IS NOT NULL THEN
+            PERFORM belfry.count_outcomes(ARRAY[ROW(p_group, p_limits, p_partition, c.lease_id, c.lease_until, 0, 1, 1, NULL,
+                                                    'a lease ended without an ack')::belfry.outcome]);
+        END IF;
     END IF;
 END $$;

@@ -12,6 +12,11 @@ DECLARE
     l record;
     v_tokens record;
 BEGIN
+    next_at := belfry.pass_breaker(p_group, p_limits, p_partition, p_lease, p_now);
+    IF next_at IS NOT NULL THEN
+        room := 0;
+        RETURN;
+    END IF;
     SELECT o.concurrency, o.rate_messages, o.rate_per, o.rate_burst INTO l FROM belfry.group_limit o WHERE o.id = p_limits;
     room := p_want;
     IF l.concurrency IS NOT NULL AND p_lease IS NOT NULL THEN

@@ -10,7 +10,8 @@ BEGIN
        IS DISTINCT FROM (p_is.tenant_rate_messages, p_is.tenant_rate_per, p_is.tenant_rate_burst)
     THEN
         UPDATE belfry.limit_bucket b
-           SET full_at = clock_timestamp() + p_is.tenant_rate_per * (p_is.tenant_rate_burst::float8 / p_is.tenant_rate_messages), taken_at = clock_timestamp()
+           SET full_at = clock_timestamp() + p_is.tenant_rate_per * (p_is.tenant_rate_burst::float8 / p_is.tenant_rate_messages),
+               taken_at = clock_timestamp()
          WHERE b.group_id = p_group AND b.tenant_id <> 0;
     END IF;
     IF p_is.rate_messages IS NULL OR (p_was.rate_messages, p_was.rate_per, p_was.rate_burst)
@@ -19,18 +20,18 @@ BEGIN
     THEN
         RETURN;
     END IF;
+    DELETE FROM belfry.limit_bucket b WHERE b.group_id = p_group AND b.tenant_id = 0 AND b.part >= v_parts;
+    DELETE FROM belfry.limit_number n WHERE n.group_id = p_group AND n.tenant_id = 0 AND n.kind = 2 AND n.number >= v_parts;
     FOR i IN 0 .. v_parts - 1 LOOP
         v_full := p_is.rate_per * ((p_is.rate_burst / v_parts + (i < p_is.rate_burst % v_parts)::integer) * v_parts::float8 / p_is.rate_messages);
-        UPDATE belfry.limit_bucket b SET full_at = clock_timestamp() + v_full, taken_at = clock_timestamp()
-         WHERE b.group_id = p_group AND b.tenant_id = 0 AND b.part = i;
+        UPDATE belfry.limit_bucket b SET full_at = clock_timestamp() + v_full, taken_at = clock_timestamp() WHERE b.group_id = p_group AND b.tenant_id = 0 AND b.part = i;
         CONTINUE WHEN FOUND;
         PERFORM pg_advisory_xact_lock(belfry.limit_key(2, p_group, 0, i));
-        IF belfry.new_limit_row(2, p_group, 0, i) THEN
+        UPDATE belfry.limit_bucket b SET full_at = clock_timestamp() + v_full, taken_at = clock_timestamp() WHERE b.group_id = p_group AND b.tenant_id = 0 AND b.part = i;
+        IF NOT FOUND THEN
+            INSERT INTO belfry.limit_number (group_id, tenant_id, kind, number) VALUES (p_group, 0, 2, i) ON CONFLICT DO NOTHING;
             INSERT INTO belfry.limit_bucket (group_id, tenant_id, part, full_at, taken_at)
             VALUES (p_group, 0, i, clock_timestamp() + v_full, clock_timestamp());
-        ELSE
-            UPDATE belfry.limit_bucket b SET full_at = clock_timestamp() + v_full, taken_at = clock_timestamp()
-             WHERE b.group_id = p_group AND b.tenant_id = 0 AND b.part = i;
         END IF;
     END LOOP;
 END $$;

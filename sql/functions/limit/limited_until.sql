@@ -6,6 +6,10 @@ DECLARE
     v_now timestamptz := statement_timestamp();
     v_next timestamptz;
 BEGIN
+    v_next := belfry.breaker_until(p_group, p_limits, v_now);
+    IF v_next IS NOT NULL THEN
+        RETURN v_next;
+    END IF;
     SELECT o.* INTO l FROM belfry.group_limit o WHERE o.id = p_limits;
     IF l.concurrency IS NOT NULL THEN
         v_next := belfry.places_full_until(p_group, 0, l.concurrency, v_now);

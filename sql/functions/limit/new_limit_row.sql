@@ -1,4 +1,5 @@
--- Reports whether the caller may insert the row with this number into belfry.limit_slot (p_kind 1) or belfry.limit_bucket (p_kind 2).
+-- Reports whether the caller may insert the row with this number into belfry.limit_slot (p_kind 1), belfry.limit_bucket (2),
+-- belfry.breaker (3) or belfry.breaker_count (4).
 -- It returns false if another transaction inserts the row now, or has inserted it. It never waits: the advisory lock
 -- comes before the unique index. If the row exists, and the snapshot of a REPEATABLE READ transaction is older, it fails
 -- with 40001.

@@ -1,5 +1,5 @@
 -- Does the same as ack_apply.sql for a transaction with required leases: it also locks the cursors with
--- the leases $12. $1 to $11, and $13 and $14, are the parameters of ack_apply.sql.
+-- the leases $12. $1 to $11, and $13 to $15, are the parameters of ack_apply.sql.
 SELECT a.item, a.entry, a.verdict, a.cursor_index, a.partition_id, a.group_id, a.lease_before, a.ended_by, a.ready_at, a.ready_in, a.needs_wake,
        a.gives_room
   FROM (SELECT array_agg(l.partition_id) AS partitions, array_agg(l.uid) AS uids, array_agg(l.name) AS groups
@@ -18,4 +18,4 @@ SELECT a.item, a.entry, a.verdict, a.cursor_index, a.partition_id, a.group_id, a
        ) AS more
  CROSS JOIN LATERAL belfry.apply_acks($1::bigint[] || more.partitions, $2::uuid[] || more.uids, $3::text[] || more.groups, $4::integer[],
                          $5::integer[], $6::bigint[], $7::uuid[], $8::smallint[], $9::bytea[], $10::bigint[], $11::text, false, false,
-                         $13::text[], $14::text) AS a
+                         $13::text[], $14::text, $15::bigint[]) AS a

@@ -35,4 +35,4 @@ SELECT r.group_id, r.partition_id, extract(epoch FROM r.ready_at - statement_tim
  UNION ALL
 SELECT o.group_id, -1, 0, statement_timestamp()
   FROM (SELECT DISTINCT r.group_id FROM released r) AS o
- WHERE (SELECT g.limits_id IS NOT NULL AND belfry.counts_leases(g.limits_id) FROM belfry.consumer_group g WHERE g.id = o.group_id)
+ WHERE (SELECT g.limits_id IS NOT NULL AND belfry.counts_leases(g.limits_id, g.id) FROM belfry.consumer_group g WHERE g.id = o.group_id)

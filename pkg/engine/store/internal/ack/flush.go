@@ -229,7 +229,7 @@ func (f *Flush) Queue(b *pgx.Batch) {
 	n := len(f.entries)
 	lastEntries := make([]int32, len(f.Partitions))
 	calls, seqs, leases, statuses := make([]int32, n), make([]int64, n), make([][16]byte, n), make([]int16, n)
-	errors, pauses, consumers := [][]byte{}, []*int64{}, []string{}
+	errors, pauses, consumers, groupPauses := [][]byte{}, []*int64{}, []string{}, []*int64{}
 	for i, e := range f.entries {
 		ack := &e.call.Items[e.items[0]]
 		lastEntries[e.cursor] = int32(i + 1)
@@ -246,6 +246,10 @@ func (f *Flush) Queue(b *pgx.Batch) {
 			pauses = slices.Concat(pauses, make([]*int64, i+1-len(pauses)))
 			pauses[i] = new(ack.RetryAfter.Milliseconds())
 		}
+		if ack.PauseGroup > 0 {
+			groupPauses = slices.Concat(groupPauses, make([]*int64, i+1-len(groupPauses)))
+			groupPauses[i] = new(max(ack.PauseGroup.Milliseconds(), 1))
+		}
 	}
 	for i := 1; i < len(lastEntries); i++ {
 		lastEntries[i] = max(lastEntries[i], lastEntries[i-1]) // a cursor has no entry if all its messages are missing
@@ -254,9 +258,9 @@ func (f *Flush) Queue(b *pgx.Batch) {
 		f.Partitions, f.partitionIDs, f.groups, lastEntries, calls, seqs, leases, statuses, errors, pauses, lockTimeout(f.Patience),
 	}
 	if len(f.Leases) > 0 {
-		b.Queue(sqlAckApplyLeases, append(args, queue.RawIDs(f.Leases), consumers, f.instance())...)
+		b.Queue(sqlAckApplyLeases, append(args, queue.RawIDs(f.Leases), consumers, f.instance(), groupPauses)...)
 	} else {
-		b.Queue(sqlAckApply, append(args, f.Alone && n > 0 && len(f.Partitions) == 1, consumers, f.instance())...)
+		b.Queue(sqlAckApply, append(args, f.Alone && n > 0 && len(f.Partitions) == 1, consumers, f.instance(), groupPauses)...)
 	}
 }
 

@@ -16,6 +16,7 @@ const (
 	ErrMessageNotFound = "Message not found"
 	errLease           = "Invalid or expired lease"
 	errNoCursor        = "The consumer group has not popped from this partition"
+	errNoBreaker       = "Not applied: the consumer group has no breaker that pauseGroup could open. Set the limit breaker of the group, or leave out pauseGroup"
 	errBlocked         = "The partition is blocked for the consumer group: an operator must decide about its first message"
 	errAfterFailure    = "Not applied: an earlier message of this partition failed in the same call, so this one is redelivered with it"
 )
@@ -28,6 +29,8 @@ const (
 	itemAck item = 1
 	// itemCursor is a locked cursor.
 	itemCursor item = 2
+	// itemGroup is a group whose breaker changed.
+	itemGroup item = 3
 )
 
 // verdict says why an ack was not applied, or what happened to a message without a retry left. Any other
@@ -42,6 +45,7 @@ const (
 	verdictBlocked      verdict = 5
 	verdictBlocks       verdict = 6
 	verdictSkipped      verdict = 7
+	verdictNoBreaker    verdict = 8
 )
 
 // row is one row of belfry.apply_acks. Only the columns of its item are set.
@@ -88,6 +92,8 @@ func (f *Flush) Read(results pgx.BatchResults) error {
 			acks = append(acks, r)
 		case itemCursor:
 			f.addCursor(&r)
+		case itemGroup:
+			f.ready = append(f.ready, queue.Ready{Group: r.group.Int64, Partition: queue.Room})
 		default:
 			return fmt.Errorf("belfry.apply_acks returned a row with the unknown item %d", r.item)
 		}
@@ -174,6 +180,8 @@ func (f *Flush) applyVerdict(r *row) {
 			result.Error = errLease
 		case verdictAfterFailure:
 			result.Error = errAfterFailure
+		case verdictNoBreaker:
+			result.Error = errNoBreaker
 		case verdictNoEffect: // no reason, for compatibility
 		}
 		result.Success, result.Resolved = false, false

@@ -69,6 +69,9 @@ func hash(tx *queue.Transaction) []byte {
 		if ack.RetryAfter != nil {
 			add(ack.RetryAfter.String())
 		}
+		if ack.PauseGroup > 0 {
+			add("pause", ack.PauseGroup.String())
+		}
 	}
 	if tx.Cycle != nil {
 		(&cycle{Cycle: tx.Cycle}).hash(add)
