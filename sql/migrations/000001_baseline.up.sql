@@ -2588,7 +2588,7 @@ BEGIN
             v_limited_until := v_admitted.next_at;
             v_refused := v_admitted.room = 0;
             IF v_refused THEN -- the cursor stays due
-                IF r.expired IS NOT NULL OR r.given_up IS NOT NULL THEN
+                IF r.expired IS NOT NULL OR r.given_up IS NOT NULL OR r.skipped IS NOT NULL THEN
                     r.outcome := 3;
                     RETURN NEXT r;
                 END IF;
@@ -4102,14 +4102,15 @@ CREATE FUNCTION belfry.admit(
     OUT room bigint, OUT next_at timestamptz
 ) LANGUAGE plpgsql AS $$
 DECLARE
-    l belfry.group_limit;
+    l record;
+    v_tokens record;
 BEGIN
     next_at := belfry.pass_breaker(p_group, p_limits, p_partition, p_lease, p_now);
     IF next_at IS NOT NULL THEN
         room := 0;
         RETURN;
     END IF;
-    SELECT o.* INTO l FROM belfry.group_limit o WHERE o.id = p_limits;
+    SELECT o.concurrency, o.rate_messages, o.rate_per, o.rate_burst INTO l FROM belfry.group_limit o WHERE o.id = p_limits;
     room := p_want;
     IF l.concurrency IS NOT NULL AND p_lease IS NOT NULL THEN
         next_at := belfry.take_slot(p_group, 0, l.concurrency, p_partition, p_lease, p_now);
@@ -4119,8 +4120,9 @@ BEGIN
         END IF;
     END IF;
     IF l.rate_messages IS NOT NULL THEN
-        SELECT t.granted, t.next_at INTO room, next_at
-          FROM belfry.take_tokens(p_group, 0, l.rate_messages, l.rate_per, l.rate_burst, p_want, p_spend) AS t;
+        v_tokens := belfry.take_tokens(p_group, 0, l.rate_messages, l.rate_per, l.rate_burst, p_want, p_spend);
+        room := v_tokens.granted;
+        next_at := v_tokens.next_at;
     END IF;
 END $$;
 
@@ -4460,11 +4462,13 @@ END $$;
 
 -- From sql/functions/limit/counts_leases.sql.
 
--- Reports whether the end of a lease of a group gives room: the limits count leases, or the breaker waits for its probe.
-CREATE FUNCTION belfry.counts_leases(p_limits bigint, p_group bigint) RETURNS boolean LANGUAGE sql STABLE AS $$
-    SELECT coalesce((SELECT l.concurrency IS NOT NULL OR l.tenant_concurrency IS NOT NULL FROM belfry.group_limit l WHERE l.id = p_limits), false)
-        OR EXISTS (SELECT FROM belfry.breaker b WHERE b.group_id = p_group AND b.probe_lease IS NOT NULL)
-$$;
+-- Reports whether the end of a lease of a group gives room: the limits count leases, or the breaker waits for its probe. It is not
+-- a function in SQL, because Postgres plans those at each call.
+CREATE FUNCTION belfry.counts_leases(p_limits bigint, p_group bigint) RETURNS boolean LANGUAGE plpgsql STABLE AS $$
+BEGIN
+    RETURN EXISTS (SELECT FROM belfry.group_limit l WHERE l.id = p_limits AND (l.concurrency IS NOT NULL OR l.tenant_concurrency IS NOT NULL))
+        OR EXISTS (SELECT FROM belfry.breaker b WHERE b.group_id = p_group AND b.probe_lease IS NOT NULL);
+END $$;
 
 -- From sql/functions/limit/duration_text.sql.
 
@@ -4785,6 +4789,38 @@ BEGIN
     RETURN FOUND;
 END $$;
 
+-- From sql/functions/limit/occupy_slot.sql.
+
+-- Writes a lease into the row p_slot of belfry.limit_slot. Returns false if the row is not free, or if another transaction has
+-- locked it. belfry.take_slot has the proof, and calls this function.
+--
+--   p_place        the row as the caller has read it, NULL: there is none. It has the lease p_old_lease of p_old_partition.
+--   p_lease_until  the end of that lease, which is not after the clock of the caller. NULL: the lease is over.
+CREATE FUNCTION belfry.occupy_slot(
+    p_group bigint, p_tenant bigint, p_slot bigint, p_partition bigint, p_lease uuid,
+    p_place tid, p_old_partition bigint, p_old_lease uuid, p_lease_until timestamptz
+) RETURNS boolean LANGUAGE plpgsql AS $$
+BEGIN
+    IF p_place IS NULL THEN
+        IF NOT belfry.new_limit_row(1, p_group, p_tenant, p_slot) THEN
+            RETURN false;
+        END IF;
+        INSERT INTO belfry.limit_slot (group_id, tenant_id, slot, partition_id, lease_id)
+        VALUES (p_group, p_tenant, p_slot, p_partition, p_lease);
+        RETURN true;
+    END IF;
+    -- A row that has changed since the read has another lease, and does not match.
+    IF p_lease_until IS NOT NULL THEN
+        PERFORM FROM belfry.limit_slot s WHERE s.ctid = p_place AND s.lease_id = p_old_lease FOR NO KEY UPDATE SKIP LOCKED;
+        IF NOT FOUND OR NOT belfry.lease_is_over(p_old_partition, p_group, p_old_lease) THEN
+            RETURN false;
+        END IF;
+    END IF;
+    UPDATE belfry.limit_slot s SET partition_id = p_partition, lease_id = p_lease
+     WHERE s.ctid = (SELECT o.ctid FROM belfry.limit_slot o WHERE o.ctid = p_place AND o.lease_id = p_old_lease FOR NO KEY UPDATE SKIP LOCKED);
+    RETURN FOUND;
+END $$;
+
 -- From sql/functions/limit/on_exhausted.sql.
 
 -- Returns what happens to a message of a group that has no retry left: 'deadLetter', 'block' or 'skip'.
@@ -4979,6 +5015,33 @@ BEGIN
     END IF;
 END $$;
 
+-- From sql/functions/limit/register_leases.sql.
+
+-- Gives a place to each live lease of a group that has just got a concurrency, so that the limit counts them. Their rows are above
+-- the limit; see belfry.usable_slots. A claim that began before the change is not counted. It runs in the transaction that sets the limit.
+CREATE FUNCTION belfry.register_leases(p_group bigint, p_limit bigint) RETURNS void LANGUAGE plpgsql AS $$
+DECLARE
+    v_slot bigint := greatest(p_limit, (SELECT max(s.slot) FROM belfry.limit_slot s WHERE s.group_id = p_group AND s.tenant_id = 0));
+    k record;
+BEGIN
+    FOR k IN
+        SELECT c.partition_id, c.lease_id
+          FROM belfry.cursor c
+         WHERE c.group_id = p_group AND c.lease_id IS NOT NULL AND c.lease_until > clock_timestamp()
+           AND NOT EXISTS (SELECT FROM belfry.limit_slot s
+                            WHERE s.group_id = p_group AND s.tenant_id = 0 AND s.partition_id = c.partition_id AND s.lease_id = c.lease_id)
+         ORDER BY c.partition_id
+    LOOP
+        v_slot := v_slot + 1;
+        IF belfry.new_limit_row(1, p_group, 0, v_slot) THEN
+            INSERT INTO belfry.limit_slot (group_id, tenant_id, slot, partition_id, lease_id)
+            VALUES (p_group, 0, v_slot, k.partition_id, k.lease_id);
+        ELSE
+            RAISE EXCEPTION 'place % of group % is taken', v_slot, p_group USING ERRCODE = 'lock_not_available';
+        END IF;
+    END LOOP;
+END $$;
+
 -- From sql/functions/limit/reset_breaker.sql.
 
 -- Closes the breaker of a group and forgets the counted outcomes. Reports whether the breaker was open. The caller has
@@ -5101,6 +5164,9 @@ BEGIN
     LOOP
         UPDATE belfry.consumer_group g SET limits_id = v_is.id WHERE g.id = k.id AND g.limits_id IS DISTINCT FROM v_is.id;
         PERFORM belfry.empty_buckets(k.id, v_was, v_is);
+        IF v_was.concurrency IS NULL AND v_is.concurrency IS NOT NULL THEN
+            PERFORM belfry.register_leases(k.id, v_is.concurrency);
+        END IF;
     END LOOP;
 END $$;
 REVOKE ALL ON FUNCTION belfry.set_limits(text, text, json) FROM PUBLIC;
@@ -5144,22 +5210,24 @@ END $$;
 --   5. A snapshot of REPEATABLE READ may be older than the limit, or than the rows. Then belfry.pop fails with 40001: in
 --      belfry.check_limits, at the lock of a row that has changed, or at the insert of a row that exists.
 --
--- It begins at row 1 if the limit is low, so that few rows exist. Otherwise it begins at random, so it reads few rows
--- unless nearly all leases are live.
+-- With a high limit, it first tries one row of the first 32 and one of the first 1,024. So few rows exist while few leases are live.
+-- Then it reads all rows, from row 1 on if the limit is low, and otherwise from a random row on. So it reads few rows unless
+-- nearly all leases are live.
 CREATE FUNCTION belfry.take_slot(p_group bigint, p_tenant bigint, p_limit bigint, p_partition bigint, p_lease uuid, p_now timestamptz)
 RETURNS timestamptz LANGUAGE plpgsql AS $$
 DECLARE
     v_usable bigint := p_limit;
     v_begin bigint;
     v_next timestamptz := 'infinity';
-    v_free boolean;
+    v_first bigint;
+    v_slot bigint;
     slots CURSOR FOR
-        SELECT n.slot, s.ctid, s.partition_id, s.lease_id, c.lease_until
+        SELECT r.slot, s.ctid, s.partition_id, s.lease_id, c.lease_until
           FROM (SELECT generate_series(0, v_usable - 1) AS i) AS i -- makes the numbers one by one, unlike a function in FROM
-         CROSS JOIN LATERAL (SELECT (v_begin + i.i) % v_usable + 1 AS slot) AS n
+         CROSS JOIN LATERAL (SELECT (v_begin + i.i) % v_usable + 1 AS slot) AS r
           LEFT JOIN LATERAL (
                 SELECT s.ctid, s.partition_id, s.lease_id FROM belfry.limit_slot s
-                 WHERE s.group_id = p_group AND s.tenant_id = p_tenant AND s.slot >= n.slot AND s.slot <= n.slot
+                 WHERE s.group_id = p_group AND s.tenant_id = p_tenant AND s.slot >= r.slot AND s.slot <= r.slot
                  ORDER BY s.slot DESC LIMIT 1) AS s ON true
           LEFT JOIN LATERAL (
                 SELECT CASE WHEN c.lease_id = s.lease_id THEN c.lease_until END AS lease_until FROM belfry.cursor c
@@ -5167,43 +5235,44 @@ DECLARE
                  ORDER BY c.group_id DESC LIMIT 1) AS c ON true;
     k record;
 BEGIN
+    FOREACH v_first IN ARRAY CASE WHEN p_limit > 1024 THEN '{32,1024}' WHEN p_limit > 32 THEN '{32}' ELSE '{}'::bigint[] END LOOP
+        v_slot := floor(random() * v_first)::bigint + 1;
+        SELECT s.ctid, s.partition_id, s.lease_id, c.lease_until,
+               EXISTS (SELECT FROM belfry.limit_slot o WHERE o.group_id = p_group AND o.tenant_id = p_tenant AND o.slot > p_limit) AS lowered
+          INTO k
+          FROM (SELECT s.ctid, s.partition_id, s.lease_id FROM belfry.limit_slot s
+                 WHERE s.group_id = p_group AND s.tenant_id = p_tenant AND s.slot >= v_slot AND s.slot <= v_slot
+                 ORDER BY s.slot DESC LIMIT 1) AS s
+          LEFT JOIN LATERAL (
+                SELECT CASE WHEN c.lease_id = s.lease_id THEN c.lease_until END AS lease_until FROM belfry.cursor c
+                 WHERE c.partition_id = s.partition_id AND c.group_id >= p_group AND c.group_id <= p_group
+                 ORDER BY c.group_id DESC LIMIT 1) AS c ON true;
+        EXIT WHEN k.lowered IS NOT false; -- the row is missing, or the limit was lowered
+        CONTINUE WHEN k.lease_until > p_now;
+        IF belfry.occupy_slot(p_group, p_tenant, v_slot, p_partition, p_lease, k.ctid, k.partition_id, k.lease_id, k.lease_until) THEN
+            RETURN NULL;
+        END IF;
+    END LOOP;
     IF EXISTS (SELECT FROM belfry.limit_slot s WHERE s.group_id = p_group AND s.tenant_id = p_tenant AND s.slot > p_limit) THEN
         SELECT u.usable, coalesce(u.next, 'infinity') INTO v_usable, v_next FROM belfry.usable_slots(p_group, p_tenant, p_limit, p_now) AS u;
         IF v_usable = 0 THEN
             RETURN v_next;
         END IF;
     END IF;
-    v_begin := CASE WHEN v_usable > 16 THEN floor(random() * v_usable)::bigint ELSE 0 END;
+    v_begin := CASE WHEN v_slot <= v_usable THEN v_slot - 1 WHEN v_usable > 16 THEN floor(random() * v_usable)::bigint ELSE 0 END;
     OPEN slots;
     LOOP
         FETCH slots INTO k;
         EXIT WHEN NOT FOUND;
         IF k.lease_until > p_now THEN
             v_next := least(v_next, k.lease_until);
-            CONTINUE;
-        ELSIF k.ctid IS NULL THEN
-            v_free := belfry.new_limit_row(1, p_group, p_tenant, k.slot);
-            IF v_free THEN
-                INSERT INTO belfry.limit_slot (group_id, tenant_id, slot, partition_id, lease_id)
-                VALUES (p_group, p_tenant, k.slot, p_partition, p_lease);
-                CLOSE slots;
-                RETURN NULL;
-            END IF;
+        ELSIF belfry.occupy_slot(p_group, p_tenant, k.slot, p_partition, p_lease, k.ctid, k.partition_id, k.lease_id, k.lease_until) THEN
+            CLOSE slots;
+            RETURN NULL;
         ELSE
-            -- A row that has changed since the read has another lease, and does not match.
-            PERFORM FROM belfry.limit_slot s WHERE s.ctid = k.ctid AND s.lease_id = k.lease_id FOR NO KEY UPDATE SKIP LOCKED;
-            v_free := FOUND;
-            IF v_free AND k.lease_until IS NOT NULL THEN
-                v_free := belfry.lease_is_over(k.partition_id, p_group, k.lease_id);
-            END IF;
-            IF v_free THEN
-                UPDATE belfry.limit_slot s SET partition_id = p_partition, lease_id = p_lease WHERE s.ctid = k.ctid;
-                CLOSE slots;
-                RETURN NULL;
-            END IF;
+            -- Another claim has just taken the row. If it is rolled back, nobody announces that.
+            v_next := least(v_next, p_now + interval '1 second');
         END IF;
-        -- Another claim has just taken the row. If it is rolled back, nobody announces that.
-        v_next := least(v_next, p_now + interval '1 second');
     END LOOP;
     CLOSE slots;
     RETURN v_next;
@@ -6789,4 +6858,4 @@ BEGIN
         END LOOP;
     END LOOP;
 END $$;
-COMMENT ON FUNCTION belfry.baseline() IS '17873f538da6db31a2c4ab95f192a9ead5a8a6958183b9b1319b8fe75480639b';
+COMMENT ON FUNCTION belfry.baseline() IS '68f1f698a82809a1fb02d9796249a96e32f60d6435473a048f605d603fa9c5c4';
