@@ -193,7 +193,7 @@ func (c *Catalog) store(ctx context.Context, set *Settings) (out storedQueue, er
 	defer cancel()
 	o, x := set.Options, set.Extensions
 	err = c.pool.QueryRow(ctx, sqlOpenPartitions, []string{set.Queue}, []string{queue.DefaultPartition}, o.LeaseTime, o.RetryLimit,
-		o.RetryDelay, x.RetryBackoff, x.RetryDelayMax).
+		o.RetryDelay, x.RetryBackoff, x.RetryDelayMax, nil).
 		Scan(nil, nil, nil, nil, &out.PartitionID, nil, nil, &out.partitionCreated, &out.queueCreated, nil)
 	if err != nil {
 		return out, err

@@ -257,12 +257,13 @@ func TestPurgeDeletesNothingThatIsNotMarkedAsDeleted(t *testing.T) {
 		SELECT gen_random_uuid(), p.id, 1, 'g1', 'x', 'w', '{}', '{}' FROM belfry.partition p WHERE p.name = 'p1'`)
 	r.exec(`INSERT INTO belfry.attempt (partition_id, seq, group_id, nth, failed_at, result) SELECT c.partition_id, 1, c.group_id, 1, now(), 2 FROM belfry.cursor c`)
 	r.exec(`INSERT INTO belfry.resent (partition_id, seq, message_id, queue, partition, transaction_id) SELECT p.id, 1, p.uid, 'q', 'p', 't' FROM belfry.partition p`)
+	r.exec(`INSERT INTO belfry.tenant (queue_id, name) SELECT q.id, 'acme' FROM belfry.queue q`)
 	ids := []int64{r.number(`SELECT id FROM belfry.partition WHERE name = 'p1'`)}
 	group := r.number(`SELECT id FROM belfry.consumer_group`)
 	for query, args := range map[string][]any{
 		"engine/catalog/messages_purge": {ids, 10}, "engine/catalog/dead_letters_purge": {ids, 10}, "engine/catalog/redrives_purge": {ids, 10}, "engine/catalog/traces_purge": {ids, 10}, "engine/catalog/attempts_purge": {ids, 10},
 		"engine/catalog/resent_purge": {ids, 10}, "engine/catalog/group_attempts_purge": {ids, group, 10},
-		"engine/catalog/partitions_close": {key, 10, ""}, "engine/catalog/partitions_purge": {ids}, "engine/catalog/groups_purge": {key}, "engine/catalog/queue_purge": {key},
+		"engine/catalog/partitions_close": {key, 10, ""}, "engine/catalog/partitions_purge": {ids}, "engine/catalog/groups_purge": {key}, "engine/catalog/tenants_purge": {key, 10}, "engine/catalog/queue_purge": {key},
 		"engine/catalog/group_cursors_purge": {ids, group}, "engine/catalog/group_redrives_purge": {ids, group, 10}, "engine/catalog/group_dead_letters_purge": {ids, group, 10},
 	} {
 		tag, err := r.conn.Exec(enginetest.Context(t), sql.Query(query), args...)

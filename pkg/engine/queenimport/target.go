@@ -66,7 +66,7 @@ func (t *target) open(ctx context.Context, q *queueRow, partitions []partitionRo
 			for i := range same {
 				same[i] = q.Name
 			}
-			rows, _ := tx.Query(ctx, sqlOpenPartitions, same, page, o.LeaseTime, o.RetryLimit, o.RetryDelay, more.RetryBackoff, more.RetryDelayMax) // ForEachRow returns its error
+			rows, _ := tx.Query(ctx, sqlOpenPartitions, same, page, o.LeaseTime, o.RetryLimit, o.RetryDelay, more.RetryBackoff, more.RetryDelayMax, nil) // ForEachRow returns its error
 			var name string
 			var partition int64
 			_, err := pgx.ForEachRow(rows, []any{nil, &name, nil, &partition, nil, nil, nil, nil, nil, nil}, func() error {

@@ -68,6 +68,10 @@ func (r *itemReader) member(name string, value jsontext.Value) (err error) {
 		r.Queue, r.hasQueue = wire.Text(value)
 	case "partition":
 		r.Partition, err = r.text(name, value)
+	case "tenant":
+		if value.Kind() != 'n' {
+			r.Tenant, err = r.text(name, value)
+		}
 	case "transactionId":
 		r.TransactionID, err = r.text(name, value)
 	case "traceId":
@@ -134,6 +138,9 @@ func (r *itemReader) check() error {
 		return err
 	}
 	if err := wire.CheckName(r.path+"partition", r.Partition); err != nil {
+		return err
+	}
+	if err := wire.CheckName(r.path+"tenant", r.Tenant); err != nil {
 		return err
 	}
 	if n := utf8.RuneCountInString(r.TransactionID); n > queue.MaxTransactionIDRunes {
