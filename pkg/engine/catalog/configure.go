@@ -39,7 +39,7 @@ func (set *Settings) columns() []any {
 		&o.LeaseTime, &o.RetryLimit, &o.DelayedProcessing, &o.WindowBuffer, &o.EncryptionEnabled, &o.RetentionEnabled,
 		&o.RetentionSeconds, &o.CompletedRetentionSeconds, &o.MaxWaitTimeSeconds, &o.MaxSize, &o.Priority,
 		&o.RetryDelay, &o.TTL, &o.DeadLetterQueue, &o.DLQAfterMaxRetries,
-		&x.RetryBackoff, &x.RetryDelayMax, &x.ExpireAfterSeconds, &x.DeadLetterExpired, &x.MaxDeliveries,
+		&x.RetryBackoff, &x.RetryDelayMax, &x.ExpireAfterSeconds, &x.DeadLetterExpired, &x.MaxDeliveries, &x.TenantDelimiter,
 	}
 }
 
@@ -49,7 +49,7 @@ var settingNames = []string{
 	"leaseTime", "retryLimit", "delayedProcessing", "windowBuffer", "encryptionEnabled", "retentionEnabled",
 	"retentionSeconds", "completedRetentionSeconds", "maxWaitTimeSeconds", "maxSize", "priority",
 	"retryDelay", "ttl", "deadLetterQueue", "dlqAfterMaxRetries",
-	"retryBackoff", "retryDelayMax", "expireAfterSeconds", "deadLetterExpired", "maxDeliveries",
+	"retryBackoff", "retryDelayMax", "expireAfterSeconds", "deadLetterExpired", "maxDeliveries", "tenantDelimiter",
 }
 
 // Configured names the queue that Configure created or found.

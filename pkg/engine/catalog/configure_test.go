@@ -30,13 +30,13 @@ func (r *fixture) stored(name string) (catalog.Settings, catalog.Configured) {
 		SELECT q.uid, p.uid, q.namespace, q.task, q.lease_time, q.retry_limit, q.delayed_processing, q.window_buffer,
 		       q.encryption_enabled, q.retention_enabled, q.retention_seconds, q.completed_retention_seconds,
 		       q.max_wait_time_seconds, q.max_size, q.priority, q.retry_delay, q.ttl, q.dead_letter_queue, q.dlq_after_max_retries,
-		       q.retry_backoff, q.retry_delay_max, q.expire_after_seconds, q.dead_letter_expired, q.max_deliveries
+		       q.retry_backoff, q.retry_delay_max, q.expire_after_seconds, q.dead_letter_expired, q.max_deliveries, q.tenant_delimiter
 		  FROM belfry.queue q JOIN belfry.partition p ON p.queue_id = q.id AND p.name = 'Default'
 		 WHERE q.name = $1 AND q.deleted_at IS NULL`, name).
 		Scan((*[16]byte)(&made.QueueID), (*[16]byte)(&made.PartitionID), &set.Namespace, &set.Task, &o.LeaseTime, &o.RetryLimit,
 			&o.DelayedProcessing, &o.WindowBuffer, &o.EncryptionEnabled, &o.RetentionEnabled, &o.RetentionSeconds,
 			&o.CompletedRetentionSeconds, &o.MaxWaitTimeSeconds, &o.MaxSize, &o.Priority, &o.RetryDelay, &o.TTL,
-			&o.DeadLetterQueue, &o.DLQAfterMaxRetries, &more.RetryBackoff, &more.RetryDelayMax, &more.ExpireAfterSeconds, &more.DeadLetterExpired, &more.MaxDeliveries))
+			&o.DeadLetterQueue, &o.DLQAfterMaxRetries, &more.RetryBackoff, &more.RetryDelayMax, &more.ExpireAfterSeconds, &more.DeadLetterExpired, &more.MaxDeliveries, &more.TenantDelimiter))
 	return set, made
 }
 
@@ -47,7 +47,7 @@ func TestConfigureCreatesAndThenReplacesEverything(t *testing.T) {
 		LeaseTime: 11, RetryLimit: 12, DelayedProcessing: 13, WindowBuffer: 14, EncryptionEnabled: true, RetentionEnabled: false,
 		RetentionSeconds: 15, CompletedRetentionSeconds: 16, MaxWaitTimeSeconds: 17, MaxSize: 18, Priority: -19,
 		RetryDelay: 20, TTL: 21, DeadLetterQueue: true, DLQAfterMaxRetries: false,
-	}, Extensions: queue.Extensions{RetryBackoff: 22, RetryDelayMax: 25, ExpireAfterSeconds: 23, DeadLetterExpired: true, MaxDeliveries: 24}}
+	}, Extensions: queue.Extensions{RetryBackoff: 22, RetryDelayMax: 25, ExpireAfterSeconds: 23, DeadLetterExpired: true, MaxDeliveries: 24, TenantDelimiter: "/"}}
 	made, err := r.Configure(enginetest.Context(t), first)
 	require.NoError(t, err)
 	set, ids := r.stored("orders.new")

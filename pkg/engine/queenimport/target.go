@@ -82,7 +82,7 @@ func (t *target) open(ctx context.Context, q *queueRow, partitions []partitionRo
 		}
 		err := tx.QueryRow(ctx, sqlQueueConfigure, q.Name, q.Namespace, q.Task, o.LeaseTime, o.RetryLimit, o.DelayedProcessing, o.WindowBuffer,
 			o.EncryptionEnabled, o.RetentionEnabled, o.RetentionSeconds, o.CompletedRetentionSeconds, o.MaxWaitTimeSeconds, o.MaxSize, o.Priority,
-			o.RetryDelay, o.TTL, o.DeadLetterQueue, o.DLQAfterMaxRetries, more.RetryBackoff, more.RetryDelayMax, int64(0), false, int64(0)).Scan(&id, nil, nil, nil)
+			o.RetryDelay, o.TTL, o.DeadLetterQueue, o.DLQAfterMaxRetries, more.RetryBackoff, more.RetryDelayMax, int64(0), false, int64(0), "").Scan(&id, nil, nil, nil)
 		if err != nil {
 			return err
 		}

@@ -174,6 +174,7 @@ var leading = map[string]string{
 	"partition_id": "id", "partition_uid": "uid", "partition_queue_id_name_key": "queue_id",
 	"message_pkey": "partition_id", "message_partition_id_transaction_id_key": "partition_id",
 	"cursor_place": "partition_id", "cursor_ready": "group_id", "cursor_lease": "lease_id", "cursor_asleep": "partition_id",
+	"cursor_tenant": "group_id", "partition_tenant": "tenant_id",
 	"dead_letter_pkey": "id", "dead_letter_partition_id_group_id_seq_key": "partition_id",
 	"dead_letter_message": "partition_id", "dead_letter_failed": "group_id", "redrive_pkey": "partition_id",
 }

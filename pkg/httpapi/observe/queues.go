@@ -152,5 +152,6 @@ func ConfiguredOptions(o *queue.Options, more *queue.Extensions) api.QueueOption
 		CompletedRetentionSeconds: o.CompletedRetentionSeconds, MaxWaitTimeSeconds: o.MaxWaitTimeSeconds, MaxSize: o.MaxSize,
 		Priority: int(o.Priority), TTL: o.TTL, DeadLetterQueue: o.DeadLetterQueue, DLQAfterMaxRetries: o.DLQAfterMaxRetries,
 		ExpireAfterSeconds: more.ExpireAfterSeconds, DeadLetterExpired: more.DeadLetterExpired, MaxDeliveries: more.MaxDeliveries,
+		TenantDelimiter: more.TenantDelimiter,
 	}
 }
