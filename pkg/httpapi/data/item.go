@@ -69,9 +69,7 @@ func (r *itemReader) member(name string, value jsontext.Value) (err error) {
 	case "partition":
 		r.Partition, err = r.text(name, value)
 	case "tenant":
-		if value.Kind() != 'n' {
-			r.Tenant, err = r.text(name, value)
-		}
+		r.Tenant, err = r.text(name, value)
 	case "transactionId":
 		r.TransactionID, err = r.text(name, value)
 	case "traceId":
