@@ -10,6 +10,7 @@ import (
 
 	"github.com/belfry-mq/belfry/pkg/postgres"
 	"github.com/belfry-mq/belfry/pkg/queue"
+	"github.com/belfry-mq/belfry/test/enginetest"
 )
 
 // tenants returns the partitions of queue q that have a tenant, with the tenant of each cursor: "partition: tenant [cursors]".
@@ -64,8 +65,7 @@ func TestTheNameOfAPartitionHasItsTenant(t *testing.T) {
 	require.Equal(t, []string{"acme/1: acme {acme}", "acme/2/x: acme {acme}", "acme/3: other {other}", "beta: beta {beta}"}, b.tenants())
 }
 
-// A tenant is deleted with its last partition. Sessions that create partitions of the tenant at the same time have no error, and
-// each partition has a stored tenant.
+// A tenant is deleted with its last partition.
 func TestTheLastPartitionTakesItsTenantAlong(t *testing.T) {
 	b := newBench(t)
 	b.pushTenant("a", "acme")
@@ -78,24 +78,49 @@ func TestTheLastPartitionTakesItsTenantAlong(t *testing.T) {
 	require.Equal(t, []string{"b: acme {}"}, b.tenants())
 	remove("b")
 	require.Empty(t, b.texts(`SELECT name FROM belfry.tenant`))
+}
 
-	var work errgroup.Group
-	for worker := range 4 {
+// A session creates a partition of a tenant while another session deletes the last partition of the tenant. The new partition has a
+// stored tenant, whichever of them is first.
+func TestATenantStaysForANewPartition(t *testing.T) {
+	const open, remove = `SELECT belfry.open_partitions('{q}', ARRAY [$1], 60, 3, p_tenants => '{acme}')`,
+		`SELECT belfry.remove_idle_partition(p.id, interval '0') FROM belfry.partition p WHERE p.name = $1`
+	for first, then := range map[string]string{open: remove, remove: open} {
+		b := newBench(t)
+		b.exec(open, "old")
+		names := map[string]string{open: "new", remove: "old"}
+		tx, err := b.pool.Begin(t.Context())
+		require.NoError(t, err)
+		enginetest.Exec(t, tx, first, names[first])
+		var work errgroup.Group
+		done := make(chan struct{})
 		work.Go(func() error {
-			for i := range 50 {
-				name := fmt.Sprintf("p%d-%d", worker, i)
-				if _, err := b.pool.Exec(t.Context(), `SELECT belfry.open_partitions('{q}', ARRAY [$1], 60, 3, p_tenants => '{acme}')`, name); err != nil {
-					return err
-				}
-				if _, err := b.pool.Exec(t.Context(), `SELECT belfry.remove_idle_partition(p.id, interval '0') FROM belfry.partition p WHERE p.name = $1`, name); i%2 == 0 && err != nil {
-					return err
-				}
-			}
-			return nil
+			defer close(done)
+			_, err := b.pool.Exec(t.Context(), then, names[then])
+			return err
 		})
+		if then == open {
+			b.awaitLock(done)
+		} else {
+			<-done // the deletion of the partition waits for nothing
+		}
+		require.NoError(t, tx.Commit(t.Context()))
+		require.NoError(t, work.Wait())
+		require.Equal(t, []string{"new: acme {}"}, b.tenants(), "%s is first", first)
 	}
-	require.NoError(t, work.Wait())
-	require.Zero(t, b.count(`SELECT count(*) FROM belfry.partition p WHERE p.tenant_id IS NOT NULL AND NOT EXISTS (SELECT FROM belfry.tenant t WHERE t.id = p.tenant_id)`))
+}
+
+// awaitLock returns when a session waits for a lock, or when done is closed.
+func (b *bench) awaitLock(done <-chan struct{}) {
+	b.t.Helper()
+	enginetest.Await(b.t, "a session waits for a lock", func() bool {
+		select {
+		case <-done:
+			return true
+		default:
+			return b.holds(`SELECT EXISTS (SELECT FROM pg_locks WHERE NOT granted)`)
+		}
+	})
 }
 
 // Cursors without a tenant write nothing into the index of tenants, and a claim does not read that index.
