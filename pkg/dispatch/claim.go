@@ -68,6 +68,8 @@ func (w *worker) claim(ctx context.Context, intents []*roundIntent, targets []ro
 		switch {
 		case errs[i] != nil:
 			g.intent.answer(roundReply{err: errs[i]})
+		case deliveries[i].Limited:
+			g.intent.answer(roundReply{})
 		case foundNothing(&deliveries[i]):
 			w.popAfterLostRace(g.intent, deliveries[i].Undeliverable)
 		}
@@ -100,6 +102,8 @@ type leftover struct {
 	unknown bool
 	// next is the time until a lease of the claims ends. It is 0 if an assigned partition may be unclaimed.
 	next readiness.NextDue
+	// limited is the time until the limits of the group allow something, if they refused a claim or allow nothing more.
+	limited readiness.NextDue
 }
 
 // leftovers returns the leftover of each group.
@@ -107,6 +111,9 @@ func leftovers(grants []grant, deliveries []queue.Delivery, errs []error) map[in
 	left := map[int64]leftover{}
 	for i, g := range grants {
 		l := left[g.intent.target.Group]
+		if errs[i] == nil && deliveries[i].Limited {
+			l.limited.Add(deliveries[i].LimitedIn)
+		}
 		switch {
 		case hasCulprit(errs[i]):
 			l.unknown = true
@@ -149,6 +156,9 @@ func (w *worker) updateReadiness(targets []roundTarget, granted map[queue.Target
 		// The preflight may list only some of the due partitions. If intents that name partitions took all listed partitions, more
 		// partitions may be due.
 		l.unknown = l.unknown || !t.sawAll()
+		if t.result.Limited && len(t.due()) > 0 {
+			l.limited.Add(t.result.LimitedIn)
+		}
 		paused := false
 		for _, c := range t.result.Candidates {
 			switch {
@@ -162,6 +172,8 @@ func (w *worker) updateReadiness(targets []roundTarget, granted map[queue.Target
 			}
 		}
 		switch {
+		case l.limited.Known:
+			w.d.Readiness.SetLimited(t.target, t.observation, l.limited.In)
 		case paused:
 			w.d.Readiness.SetPaused(t.target, t.observation)
 		case l.unknown || t.result.Gone || (l.next.Known && l.next.In <= 0):
@@ -186,7 +198,7 @@ func (w *worker) announceLeft(intents []*roundIntent, targets []roundTarget, gra
 				w.d.Readiness.Ready([]queue.Ready{{Group: t.target.Group, Partition: partition}}, cause)
 			}
 		}
-		if !t.sawAll() {
+		if !t.sawAll() && !w.d.Readiness.Limited(t.target) {
 			w.d.Readiness.WakeAt(readiness.TargetKey(t.target), time.Now())
 		}
 	}

@@ -202,8 +202,9 @@ func TestDeletionBeforeTheFirstProbeIsNoticed(t *testing.T) {
 					return queue.Target{Group: 5}, exists.Load(), nil
 				}
 				store.onPop = func(*queue.PopRequest) error {
-					deleted.Store(true)
-					exists.Store(created)
+					if deleted.CompareAndSwap(false, true) {
+						exists.Store(created)
+					}
 					return nil
 				}
 				b = run(t, store)

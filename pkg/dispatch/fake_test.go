@@ -27,6 +27,11 @@ type fakeStore struct {
 	onClaim     func(assignments []queue.Assignment) error
 	// onClaimed runs when the claims are made.
 	onClaimed func()
+	// most is the concurrency of group 1, and every the time between two of its tokens. 0: no limit.
+	most  int
+	every time.Duration
+	// refuse may change the result of a claim before the dispatcher gets it. The claim then has no effect.
+	refuse func(d *queue.Delivery)
 	// unopened is the Undeliverable error of claims that find nothing although something was due.
 	unopened error
 	release  error
@@ -41,6 +46,7 @@ type fakeStore struct {
 	statements []time.Time // when each pop, preflight or round trip of claims began
 	resolves   int
 	released   []queue.ID
+	nextToken  time.Time
 }
 
 // part is the state of a partition for one group.
@@ -90,10 +96,49 @@ func (f *fakeStore) goneLocked(target queue.Target) bool {
 	return f.gone[target.Group] || f.endedEpoch != 0 && target.Epoch == f.endedEpoch
 }
 
-// takeLocked makes one claim.
-func (f *fakeStore) takeLocked(req *queue.PopRequest, target queue.Target) queue.Delivery {
+// limitedLocked returns the time until the limits of a target allow a claim.
+func (f *fakeStore) limitedLocked(target queue.Target) (in time.Duration, limited bool) {
+	if target.Group != 1 {
+		return 0, false
+	}
 	now := time.Now()
-	d := queue.Delivery{Queue: req.Queue, Group: req.Group, Gone: f.goneLocked(target)}
+	live, first := 0, time.Duration(0)
+	for key, p := range f.parts {
+		if left := p.readyAt.Sub(now); key.Group == 1 && p.leased && left > 0 {
+			if live++; first == 0 || left < first {
+				first = left
+			}
+		}
+	}
+	if f.most > 0 && live >= f.most {
+		return first, true
+	}
+	return f.nextToken.Sub(now), f.nextToken.After(now)
+}
+
+// end ends the lease of a partition of group 1, with all its messages done.
+func (f *fakeStore) end(partition int64) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	delete(f.parts, queue.Target{Group: 1, Partition: partition})
+}
+
+// leasedPartition returns a leased partition of group 1.
+func (f *fakeStore) leasedPartition() int64 {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	for key, p := range f.parts {
+		if key.Group == 1 && p.leased && p.messages > 0 {
+			return key.Partition
+		}
+	}
+	return 0
+}
+
+// takeLocked makes one claim.
+func (f *fakeStore) takeLocked(req *queue.PopRequest, target queue.Target) (d queue.Delivery) {
+	now := time.Now()
+	d = queue.Delivery{Queue: req.Queue, Group: req.Group, Gone: f.goneLocked(target)}
 	if d.Gone {
 		return d
 	}
@@ -106,6 +151,21 @@ func (f *fakeStore) takeLocked(req *queue.PopRequest, target queue.Target) queue
 		}
 	}
 	list := f.matchingLocked(target)
+	due := len(list) > 0 && !f.parts[list[0]].readyAt.After(now)
+	if d.LimitedIn, d.Limited = f.limitedLocked(target); d.Limited && due {
+		return d
+	}
+	if f.refuse != nil && due {
+		if f.refuse(&d); d.Limited {
+			return d
+		}
+	}
+	defer func() {
+		if d.Limited = false; len(d.Messages) > 0 && f.every > 0 {
+			f.nextToken = now.Add(f.every)
+			d.Limited, d.LimitedIn = true, f.every
+		}
+	}()
 	for _, key := range list {
 		p := f.parts[key]
 		take := min(req.Batch-len(d.Messages), p.messages)
@@ -202,6 +262,7 @@ func (f *fakeStore) find(probes []queue.Probe) []queue.ProbeResult {
 	for i, probe := range probes {
 		due, next := 0, false
 		results[i].Gone = f.goneLocked(probe.Target)
+		results[i].LimitedIn, results[i].Limited = f.limitedLocked(probe.Target)
 		for _, key := range f.matchingLocked(probe.Target) {
 			p := f.parts[key]
 			in := time.Until(p.readyAt)
@@ -236,7 +297,7 @@ func (f *fakeStore) Claim(_ context.Context, assignments []queue.Assignment) ([]
 	f.mu.Lock()
 	for i, a := range assignments {
 		deliveries[i] = f.takeLocked(a.Request, a.Target)
-		if deliveries[i].Contested = due[i] && len(deliveries[i].Messages) == 0; deliveries[i].Contested {
+		if deliveries[i].Contested = due[i] && len(deliveries[i].Messages) == 0 && !deliveries[i].Limited; deliveries[i].Contested {
 			deliveries[i].Undeliverable = f.unopened
 		}
 	}

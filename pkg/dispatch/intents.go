@@ -172,7 +172,7 @@ func (r *Intents) offerLocked(queueName, partition string) (offered []*intent) {
 	namedFirst := slices.SortedFunc(maps.Keys(targets), func(a, b queue.Target) int { return cmp.Compare(b.Partition, a.Partition) })
 	for _, target := range namedFirst {
 		m := targets[target]
-		if m.noHandoffs || len(m.sleeping) == 0 || m.partition != nil && *m.partition != partition ||
+		if m.noHandoffs || len(m.sleeping) == 0 || r.readiness.Limited(target) || m.partition != nil && *m.partition != partition ||
 			slices.ContainsFunc(offered, func(in *intent) bool { return in.target.Group == target.Group }) {
 			continue
 		}
@@ -199,14 +199,19 @@ func (r *Intents) take(in *intent, o *readiness.Observation, delivery queue.Deli
 		in.end(delivery)
 		return false
 	}
+	if delivery.Limited {
+		r.readiness.SetLimited(in.target, o, delivery.LimitedIn)
+	}
 	if len(delivery.Messages) == 0 {
 		if m := r.waiting[in.req.Queue][in.target]; m != nil {
-			m.noHandoffs = true
+			m.noHandoffs = !delivery.Limited
 		}
 		r.markSleepingLocked(in)
 		return false
 	}
-	r.readiness.SetTaken(in.target, o, partitionsOf(&delivery))
+	if !delivery.Limited {
+		r.readiness.SetTaken(in.target, o, partitionsOf(&delivery))
+	}
 	in.end(delivery)
 	r.metrics.viable.Inc()
 	r.metrics.assignments.Add(float64(delivery.Partitions))

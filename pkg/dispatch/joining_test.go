@@ -1,6 +1,7 @@
 package dispatch_test
 
 import (
+	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -35,6 +36,40 @@ func TestAWaitingPopContinuesAJoin(t *testing.T) {
 		b.ready(1, 1, 1)
 		require.NoError(t, delivered(t, out).err)
 	})
+}
+
+// Requests wait for a queue that does not exist. The queue is created with messages, and the group still joins it. Before the end
+// of the join, a round would find nothing, and the requests would wait although messages are due: a join announces nothing.
+func TestRequestsThatWaitedForAQueueGetItsMessagesAfterTheJoin(t *testing.T) {
+	t.Parallel()
+	const many, partitions = 10, 3
+	for name, create := range creations() {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			synctest.Test(t, func(t *testing.T) {
+				store, exists := missingTarget()
+				b := run(t, store)
+				outs := b.waitForName(many, request)
+				var joined sync.Once
+				store.change(func(f *fakeStore) {
+					f.onPop = func(*queue.PopRequest) error {
+						joined.Do(func() {
+							<-time.After(100 * time.Millisecond)
+							for p := range int64(partitions) {
+								store.put(1, p+1, 1, 0)
+							}
+						})
+						return nil
+					}
+				})
+				exists.Store(true)
+				create(b)
+				time.Sleep(time.Second)
+				got, _ := split(t, outs)
+				require.Equal(t, partitions, got)
+			})
+		})
+	}
 }
 
 // A pop whose time is up before the end of the join fails, because the queue may have messages. It leaves no known-empty entry.

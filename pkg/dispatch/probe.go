@@ -30,8 +30,9 @@ func (d *Dispatcher) resolve(in *intent) ([]readiness.Key, error) {
 // claimed. again is true if the target is out of date and must be resolved again.
 func (d *Dispatcher) probe(in *intent) (found *queue.Delivery, again bool, err error) {
 	target := in.target
-	if target.Group != in.probed && in.probed != 0 {
-		in.firstProbeDone = false // a group was recreated, and may still join its queue
+	if target.Group != in.probed {
+		// The group is new for the intent, and may still join its queue. A pop waits for the end of the join, and a round does not.
+		in.firstProbeDone = false
 	}
 	in.probed, in.forwarded = target.Group, false
 	switch {
@@ -40,7 +41,6 @@ func (d *Dispatcher) probe(in *intent) (found *queue.Delivery, again bool, err e
 	case target.Group == 0:
 		// The target may have been created between resolve and the ticket. Then the intent needs a
 		// ticket for the new target before it probes.
-		in.firstProbeDone = true
 		_, again, err = d.Store.Resolve(in.ctx, in.req)
 		return nil, again, err
 	case d.Proven() && d.Readiness.KnownEmpty(target):
@@ -129,6 +129,8 @@ func (d *Dispatcher) shareGroups(in *intent) {
 func (d *Dispatcher) conclude(target queue.Target, o *readiness.Observation, delivery *queue.Delivery) {
 	switch {
 	case delivery.Gone:
+	case delivery.Limited:
+		d.Readiness.SetLimited(target, o, delivery.LimitedIn)
 	case len(delivery.Messages) > 0:
 		d.Readiness.SetTaken(target, o, partitionsOf(delivery))
 	case delivery.Paused:

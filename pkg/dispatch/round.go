@@ -335,7 +335,7 @@ func mergeCandidates(now time.Time, targets []roundTarget) (candidates []plan.Ca
 			candidates = append(candidates, plan.Candidate{
 				Group: partition.Group, Partition: partition.Partition, ReadyAt: now.Add(c.In), Depth: c.Depth,
 				Leased: c.In > 0 && c.Leased, WindowOpen: c.In > 0 && c.WindowOpen,
-				Delayed: c.In > 0 && !c.Leased && !c.WindowOpen, Paused: c.Paused,
+				Delayed: c.In > 0 && !c.Leased && !c.WindowOpen, Paused: c.Paused, Limited: c.In <= 0 && t.result.Limited,
 			})
 		}
 	}

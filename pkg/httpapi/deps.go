@@ -8,6 +8,7 @@ import (
 	"github.com/belfry-mq/belfry/pkg/client/api"
 	"github.com/belfry-mq/belfry/pkg/engine/store"
 	"github.com/belfry-mq/belfry/pkg/httpapi/data"
+	"github.com/belfry-mq/belfry/pkg/httpapi/flow"
 	"github.com/belfry-mq/belfry/pkg/httpapi/lists"
 	"github.com/belfry-mq/belfry/pkg/httpapi/observe"
 	"github.com/belfry-mq/belfry/pkg/httpapi/operate"
@@ -30,6 +31,7 @@ type ListenerState = observe.ListenerState
 
 // Catalog configures, pauses and deletes queues, and wakes the waiting pops of a queue.
 type Catalog interface {
+	flow.Blocks
 	operate.Catalog
 	queen.Catalog
 }

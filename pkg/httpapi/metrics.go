@@ -25,6 +25,8 @@ const (
 	ackFailed       = "failed"
 	ackRetried      = "retried"
 	ackDeadLettered = "dead_lettered"
+	ackBlocked      = "blocked"
+	ackSkipped      = "skipped"
 	ackRefused      = "refused"
 )
 
@@ -79,7 +81,7 @@ func NewMetrics(reg *prometheus.Registry, counts *history.Recorder) *Metrics {
 		Name: "belfry_http_connections_refused_total", Help: "Connections above http.max_connections.",
 	})
 	// Each counter exists from the start. Otherwise increase() would not see its first count.
-	for _, result := range []string{ackSucceeded, ackFailed, ackRetried, ackDeadLettered, ackRefused} {
+	for _, result := range []string{ackSucceeded, ackFailed, ackRetried, ackDeadLettered, ackBlocked, ackSkipped, ackRefused} {
 		m.acked.WithLabelValues(result)
 	}
 	for _, code := range []queue.Code{queue.CodeUnavailable, queue.CodeOverloaded, queue.CodeUndeliverable, queue.CodeInternal} {
@@ -157,13 +159,17 @@ func (m *Metrics) acknowledged(items []queue.AckItem, results []queue.AckResult)
 	m.processed.add(time.Now(), done)
 }
 
-// resultOf returns the label of an acknowledgment. A failed message that became a dead letter has only that label.
+// resultOf returns the label of an acknowledgment. A failed message without a retry left has only the label of what happened to it.
 func resultOf(item *queue.AckItem, result *queue.AckResult) string {
 	switch {
 	case result.DeadLettered:
 		return ackDeadLettered
 	case !result.Success:
 		return ackRefused
+	case result.Exhausted == queue.ExhaustedBlocked:
+		return ackBlocked
+	case result.Exhausted == queue.ExhaustedSkipped:
+		return ackSkipped
 	case item.Status == queue.AckFailed:
 		return ackFailed
 	case item.Status == queue.AckRetry:

@@ -9,6 +9,7 @@ import (
 	"github.com/belfry-mq/belfry/pkg/access/audit"
 	"github.com/belfry-mq/belfry/pkg/httpapi/data"
 	"github.com/belfry-mq/belfry/pkg/httpapi/deadletters"
+	"github.com/belfry-mq/belfry/pkg/httpapi/flow"
 	"github.com/belfry-mq/belfry/pkg/httpapi/lists"
 	"github.com/belfry-mq/belfry/pkg/httpapi/observe"
 	"github.com/belfry-mq/belfry/pkg/httpapi/operate"
@@ -32,7 +33,7 @@ const get, post, put, patch, remove = http.MethodGet, http.MethodPost, http.Meth
 // Routes returns the route table with all routes of the API.
 func (s *Server) Routes() []Route {
 	observes := s.observes()
-	return slices.Concat(s.internalRoutes(), s.dataRoutes(), s.operateRoutes(), s.messageRoutes(observes), s.deadLetterRoutes(), s.scheduleRoutes(),
+	return slices.Concat(s.internalRoutes(), s.dataRoutes(), s.operateRoutes(), s.messageRoutes(observes), s.deadLetterRoutes(), s.scheduleRoutes(), s.blockedRoutes(),
 		s.compressed(s.listRoutes()), s.compressed(s.observeRoutes(observes)), s.compressed(s.historyRoutes(observes)), s.queenRoutes(observes),
 		s.dashboardRoutes())
 }
@@ -155,6 +156,15 @@ func (s *Server) scheduleRoutes() []Route {
 		{post, "/api/v1/schedules/:name/run", Write | Granted, change(audit.RunSchedule, serves.Run)},
 		{post, "/api/v1/schedules/:name/pause", Write | Granted, change(audit.PauseSchedule, serves.Pause(true))},
 		{post, "/api/v1/schedules/:name/resume", Write | Granted, change(audit.ResumeSchedule, serves.Pause(false))},
+	}
+}
+
+// blockedRoutes returns the routes of partitions that are blocked for a group.
+func (s *Server) blockedRoutes() []Route {
+	serves := &flow.BlockHandlers{Blocks: s.deps.Catalog, Bodies: s.bodies()}
+	return []Route{
+		{get, "/api/v1/consumer-groups/:group/queues/:queue/blocked", Read | Granted, wire.JSON(serves.List)},
+		{post, "/api/v1/consumer-groups/:group/queues/:queue/partitions/:partition/unblock", Write | Granted, s.audited(audit.UnblockDelivery, serves.Unblock)},
 	}
 }
 

@@ -66,4 +66,16 @@ type AckResult struct {
 	// LeaseReleased: the group no longer has a lease on the partition.
 	LeaseReleased bool
 	DeadLettered  bool
+	// Exhausted is what a failed ack without a retry left did, if the message became no dead letter.
+	Exhausted Exhausted
 }
+
+// Exhausted is what happened to a message without a retry left.
+type Exhausted string
+
+const (
+	// ExhaustedBlocked: the partition stops before the message, until an operator decides.
+	ExhaustedBlocked Exhausted = "blocked"
+	// ExhaustedSkipped: the group skips the message.
+	ExhaustedSkipped Exhausted = "skipped"
+)

@@ -47,8 +47,12 @@ type Handoff struct {
 	Take func(d Delivery) (taken bool)
 }
 
+// Room as the Partition of a Ready says that the limits of the group have room, because a lease has ended. A probe that the limits
+// refused may then find messages. It does not say that a partition is poppable.
+const Room int64 = -1
+
 // Ready says that a partition is poppable for a group, now or later. Partition 0
-// means any partition.
+// means any partition. See Room.
 type Ready struct {
 	Group, Partition int64
 	// In is the time until the partition is poppable. 0 or less: it is poppable now.
@@ -78,6 +82,9 @@ type Candidate struct {
 type ProbeResult struct {
 	// Gone: the group no longer exists.
 	Gone bool
+	// Limited: the limits of the group allow no claim before LimitedIn has passed, except if a lease ends before.
+	Limited   bool
+	LimitedIn time.Duration
 	// Candidates are at most Want partitions, those that have been due the longest. Additionally, Candidates has the partition
 	// that becomes due next.
 	Candidates []Candidate

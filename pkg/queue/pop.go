@@ -144,6 +144,10 @@ type Delivery struct {
 	HasNext bool
 	// Paused: nothing was delivered because the queue or the group is paused. At the end of the pause, the server sends a resync.
 	Paused bool
+	// Limited: the limits of the group allow no further message before LimitedIn has passed, except if a lease ends before. The
+	// delivery may have messages.
+	Limited   bool
+	LimitedIn time.Duration
 	// Contested: a partition was due, but another transaction held its cursor, or the partition was not poppable after all. If the
 	// delivery has no messages, the queue may still have messages.
 	Contested bool

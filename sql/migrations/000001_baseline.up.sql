@@ -235,13 +235,27 @@ CREATE TABLE belfry.limit_bucket (
     tenant_id bigint NOT NULL DEFAULT 0, -- 0: the row counts for the whole group.
     part      bigint NOT NULL,
     -- The instant at which the part is full again, if nothing takes tokens meanwhile.
-    full_at   timestamptz NOT NULL
+    full_at   timestamptz NOT NULL,
+    taken_at  timestamptz NOT NULL -- The instant of the last take.
 ) WITH (fillfactor = 50, autovacuum_vacuum_scale_factor = 0.02, autovacuum_vacuum_threshold = 500,
         vacuum_truncate = false);
 -- Not unique: each update would examine every version of the key. An advisory lock guards the insert.
 CREATE INDEX limit_bucket_place ON belfry.limit_bucket (group_id, tenant_id, part);
 -- A publication FOR ALL TABLES needs a replica identity for updates.
 ALTER TABLE belfry.limit_bucket REPLICA IDENTITY FULL;
+
+-- From sql/schema/limit_number.sql.
+
+-- The numbers of the rows of belfry.limit_slot (kind 1) and belfry.limit_bucket (kind 2). Those tables have no unique index,
+-- and rows here never change, so that a unique index is cheap. An insert with a snapshot from before the first insert of the number
+-- fails with 40001. belfry.new_limit_row inserts.
+CREATE TABLE belfry.limit_number (
+    group_id  bigint NOT NULL,
+    tenant_id bigint NOT NULL,
+    kind      smallint NOT NULL,
+    number    bigint NOT NULL,
+    PRIMARY KEY (group_id, tenant_id, kind, number)
+);
 
 -- From sql/schema/cursor.sql.
 
@@ -269,7 +283,8 @@ CREATE TABLE belfry.cursor (
     consumed     bigint NOT NULL DEFAULT 0,
     consumed_at  timestamptz,
     -- Set by a failed ack: no pop returns the first message after committed before this instant. The
-    -- value has no meaning after that instant, or after the cursor has moved.
+    -- value has no meaning after that instant, or after the cursor has moved. belfry.blocked(): an operator
+    -- must decide about that message.
     retry_at     timestamptz,
     alone_until  bigint, -- Up to this seq, messages are delivered one at a time (maxDeliveries).
     -- The number of messages that the cursor passed because they had expired.
@@ -279,13 +294,14 @@ CREATE TABLE belfry.cursor (
     start_at     timestamptz,
     tenant_id    bigint, -- The tenant of the partition.
     redrives     integer, -- The number of rows in belfry.redrive for this cursor; NULL: none.
-    skip         int8multirange -- Dead-lettered seqs above committed; NULL: none.
+    skip         int8multirange -- Seqs above committed that are dead letters or skipped; NULL: none.
 ) WITH (fillfactor = 50, autovacuum_vacuum_scale_factor = 0.02, autovacuum_vacuum_threshold = 500,
         autovacuum_analyze_scale_factor = 0.2, vacuum_truncate = false, toast.vacuum_truncate = false);
 CREATE INDEX cursor_place ON belfry.cursor (partition_id, group_id);
 CREATE INDEX cursor_ready ON belfry.cursor (group_id, ready_at) WHERE ready_at IS NOT NULL;
 CREATE INDEX cursor_asleep ON belfry.cursor (partition_id, group_id) WHERE ready_at IS NULL OR redrives > 0; -- for wake_partitions
 CREATE INDEX cursor_tenant ON belfry.cursor (group_id, tenant_id, ready_at) WHERE tenant_id IS NOT NULL AND ready_at IS NOT NULL;
+CREATE INDEX cursor_blocked ON belfry.cursor (group_id, partition_id) WHERE retry_at = timestamptz '2200-01-01 00:00:00+00'; -- belfry.blocked()
 CREATE INDEX cursor_lease ON belfry.cursor (lease_id) WHERE lease_id IS NOT NULL;
 -- A publication FOR ALL TABLES needs a replica identity for updates.
 ALTER TABLE belfry.cursor REPLICA IDENTITY FULL;
@@ -1056,6 +1072,7 @@ CREATE TYPE belfry.claim_row AS (
     -- the messages that had reached maxDeliveries. NULL: none.
     expired        bigint,
     given_up       bigint,
+    skipped        bigint, -- The messages that had reached maxDeliveries and that the group skips. NULL: none.
     -- With autoAck: the data for an undo of the delivery. outcome 1: failures and attempts of the first
     -- message (store/unconsume). outcome 2: the deleted redrives (store/redrive_restore).
     undo           json,
@@ -1095,6 +1112,9 @@ CREATE TYPE belfry.ack_row AS (
     -- 2: An earlier message failed in the same call, so this message is redelivered.
     -- 3: The status has no effect.
     -- 4: The ack was applied, and the message is a dead letter.
+    -- 5: The cursor is blocked, so only an operator or a dlq ack can finish the message.
+    -- 6: The ack was applied, and the message has blocked the cursor.
+    -- 7: The ack was applied, and the message is skipped.
     verdict      smallint,
     cursor_index integer, -- This column and all later columns are for item 2.
     partition_id bigint,
@@ -1107,7 +1127,9 @@ CREATE TYPE belfry.ack_row AS (
     ready_at     timestamptz,
     ready_in     float8,
     -- A wake must follow the commit: ready_at is NULL, or the cursor has or had redriven messages.
-    needs_wake   boolean
+    needs_wake   boolean,
+    -- The acks ended a lease of a group whose limits count leases, so a claim that they refused may succeed.
+    gives_room   boolean
 );
 
 -- From sql/schema/ack_change.sql.
@@ -1129,7 +1151,8 @@ CREATE TYPE belfry.ack_change AS (
     retry_at         timestamptz,
     settled          integer, -- the number of redriven messages that the acks settled
     settled_of_lease integer, -- the number of settled messages that the lease had delivered
-    judged_at        timestamptz
+    judged_at        timestamptz,
+    limits_id        bigint -- the limits of the group
 );
 
 -- From sql/functions/claim/due_at.sql.
@@ -1280,7 +1303,8 @@ BEGIN
     IF v_acked IS NULL THEN
         RETURN 0;
     END IF;
-    SELECT bool_or(a.verdict = 1) AS lost, bool_or(a.item = 2) AS found, bool_or(a.ended_by IS NOT NULL) AS released INTO r
+    SELECT bool_or(a.verdict = 1) AS lost, bool_or(a.item = 2) AS found, bool_or(a.ended_by IS NOT NULL) AS released,
+           bool_or(a.gives_room) AS gives_room INTO r
       FROM (SELECT p.id, p.uid FROM belfry.partition p
              WHERE p.id >= k.partition_id AND p.id <= k.partition_id
              ORDER BY p.id DESC LIMIT 1) AS p
@@ -1295,6 +1319,9 @@ BEGIN
         PERFORM belfry.raise_lease_lost(lease);
     ELSIF r.released THEN
         PERFORM belfry.announce_ready(k.group_id, k.partition_id);
+        IF r.gives_room THEN
+            PERFORM belfry.announce_room(k.group_id);
+        END IF;
     END IF;
     RETURN coalesce(cardinality(v_held), 0);
 END $$;
@@ -1334,10 +1361,13 @@ REVOKE ALL ON FUNCTION belfry.ack(uuid, uuid[], text, text, interval) FROM PUBLI
 --      are refused. A failed ack counts a failure and starts the retry delay. If the acks of one call
 --      give several pauses, the longest applies.
 --   4. A failed ack without retries left, or dlq, makes a dead letter. The cursor skips the message,
---      but does not move past unfinished messages before it.
+--      but does not move past unfinished messages before it. With onExhausted = 'skip', a failed ack
+--      without retries left makes no dead letter. With onExhausted = 'block', it stops the cursor like
+--      rule 3 and blocks it. Until belfry.unblock, acks of unfinished messages are refused, except dlq.
 --   5. The lease ends when the cursor reaches lease_end.
 --   6. An ack of a redriven message settles only that message and does not move the cursor. A lease of
---      redriven messages ends when all of them are settled, or with the first failed ack or retry. An
+--      redriven messages ends when all of them are settled, or with the first failed ack or retry. A
+--      redriven message without retries left is out of order already, so 'block' means a dead letter. An
 --      ack without a lease is for the redriven message if the lease of the cursor delivered it, or if
 --      the cursor had passed or skipped it before the call.
 --
@@ -1382,6 +1412,8 @@ DECLARE
     v_touched boolean; -- the call changes the cursor
     v_stopped boolean; -- rule 3 stopped the cursor
     v_failed boolean; -- the call has a failed ack that counts a failure
+    v_blocked boolean; -- a failed ack without retries left has blocked the cursor
+    v_exhausted text; -- what happens to a message without retries left
     v_pause bigint; -- the longest pause that an ack of the call gives
     -- The state of the current ack.
     v_status smallint;
@@ -1392,8 +1424,8 @@ DECLARE
 BEGIN
     v_patience := CASE WHEN p_patience IS NOT NULL THEN set_config('lock_timeout', p_patience, true) END;
     FOR k IN
-        SELECT w.ord, w.retry_limit, w.retry_delay, w.retry_backoff, w.retry_delay_max, c.*
-          FROM (SELECT w.ord, w.partition_id, g.id AS group_id, q.retry_limit, q.retry_delay, q.retry_backoff, q.retry_delay_max
+        SELECT w.ord, w.retry_limit, w.retry_delay, w.retry_backoff, w.retry_delay_max, w.limits_id, c.*
+          FROM (SELECT w.ord, w.partition_id, g.id AS group_id, g.limits_id, q.retry_limit, q.retry_delay, q.retry_backoff, q.retry_delay_max
                   FROM unnest(p_partitions, p_partition_uids, p_groups) WITH ORDINALITY AS w(partition_id, uid, group_name, ord)
                  CROSS JOIN LATERAL (
                         SELECT p.uid, p.queue_id FROM belfry.partition p
@@ -1402,7 +1434,7 @@ BEGIN
                  CROSS JOIN LATERAL (
                         SELECT q.retry_limit, q.retry_delay, q.retry_backoff, q.retry_delay_max
                           FROM belfry.queue q WHERE q.id = p.queue_id AND (q.deleted_at IS NULL OR p_sql_consumer) OFFSET 0) AS q
-                 CROSS JOIN LATERAL (SELECT g.id FROM belfry.consumer_group g WHERE g.queue_id = p.queue_id AND g.name = w.group_name OFFSET 0) AS g
+                 CROSS JOIN LATERAL (SELECT g.id, g.limits_id FROM belfry.consumer_group g WHERE g.queue_id = p.queue_id AND g.name = w.group_name OFFSET 0) AS g
                  WHERE p.uid = w.uid
                  ORDER BY w.partition_id, g.id) AS w
          CROSS JOIN LATERAL (
@@ -1420,6 +1452,8 @@ BEGIN
         v_failures := k.failures;
         v_attempts := k.attempts;
         v_retry_at := k.retry_at;
+        v_blocked := k.retry_at = belfry.blocked();
+        v_exhausted := CASE WHEN k.limits_id IS NULL THEN 'deadLetter' END;
         v_changed := false;
         v_released := false;
         v_ended_by := CASE WHEN v_lease IS NULL THEN 0 END;
@@ -1463,7 +1497,12 @@ BEGIN
                     v_settling := array_append(v_settling, v_seq);
                     v_settled_of_lease := v_settled_of_lease + v_redelivered::integer;
                     DELETE FROM belfry.redrive x WHERE x.partition_id = k.partition_id AND x.group_id = k.group_id AND x.seq = v_seq;
-                    IF v_status <> c_completed THEN
+                    IF v_status = c_failed THEN
+                        v_exhausted := coalesce(v_exhausted, belfry.on_exhausted(k.group_id));
+                    END IF;
+                    IF v_status = c_failed AND v_exhausted = 'skip' THEN
+                        v_verdict := 7;
+                    ELSIF v_status <> c_completed THEN
                         v_verdict := 4;
                         PERFORM belfry.park(k.partition_id, k.group_id, v_seq, v_redrive_failures + (v_status = c_failed)::integer, p_errors[i]);
                     END IF;
@@ -1479,13 +1518,28 @@ BEGIN
                 END IF;
             ELSIF k.lease_end < 0 AND p_leases[i] = v_lease THEN
                 NULL; -- settled before
+            ELSIF v_blocked AND NOT v_stopped AND v_status <> c_dlq AND v_seq > v_committed THEN
+                v_verdict := 5; -- rule 4
             ELSIF v_status = c_dlq OR v_status = c_failed AND v_seq > v_committed AND NOT v_stopped AND v_failures >= k.retry_limit THEN
-                v_verdict := 4; -- rule 4
+                -- Rule 4.
                 v_touched := true;
-                IF (v_seq <@ v_skip) IS NOT TRUE THEN
-                    PERFORM belfry.park(k.partition_id, k.group_id, v_seq, v_failures, p_errors[i]);
-                    IF v_seq > v_committed THEN
-                        v_parked := array_append(v_parked, v_seq);
+                IF v_status = c_failed THEN
+                    v_exhausted := coalesce(v_exhausted, belfry.on_exhausted(k.group_id));
+                END IF;
+                IF v_status = c_failed AND v_exhausted = 'block' AND (v_seq <@ v_skip) IS NOT TRUE THEN
+                    v_verdict := 6;
+                    v_stopped := true;
+                    v_failed := true;
+                    v_blocked := true;
+                ELSE
+                    v_verdict := CASE WHEN v_status = c_failed AND v_exhausted = 'skip' THEN 7 ELSE 4 END;
+                    IF (v_seq <@ v_skip) IS NOT TRUE THEN
+                        IF v_verdict = 4 THEN
+                            PERFORM belfry.park(k.partition_id, k.group_id, v_seq, v_failures, p_errors[i]);
+                        END IF;
+                        IF v_seq > v_committed THEN
+                            v_parked := array_append(v_parked, v_seq);
+                        END IF;
                     END IF;
                 END IF;
             ELSIF v_seq <= v_committed THEN
@@ -1503,13 +1557,13 @@ BEGIN
                     v_failed := v_failed OR v_status = c_failed;
                 END IF;
             END IF;
-            IF v_status > c_completed AND (v_verdict IS NULL OR v_verdict = 4) AND (v_redelivered IS NOT NULL OR v_seq > k.committed) THEN
+            IF v_status > c_completed AND (v_verdict IS NULL OR v_verdict IN (4, 6, 7)) AND (v_redelivered IS NOT NULL OR v_seq > k.committed) THEN
                 v_tried := array_append(v_tried, ROW(k.partition_id, v_seq, k.group_id, 0,
                     CASE WHEN v_redelivered OR v_seq <= k.lease_end THEN belfry.lease_begin(v_lease) END, v_now, v_status, v_lease,
                     convert_from(p_errors[i], 'UTF8'), p_consumers[i], p_instance)::belfry.attempt);
             END IF;
             IF v_verdict IS NOT NULL THEN
-                RETURN NEXT ROW(1, i, v_verdict, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL)::belfry.ack_row;
+                RETURN NEXT ROW(1, i, v_verdict, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL)::belfry.ack_row;
             END IF;
 
             -- After the last ack of the call: move the cursor past dead letters, count a failure, and
@@ -1527,6 +1581,7 @@ BEGIN
                 IF v_committed > v_committed_before THEN
                     v_failures := 0;
                     v_retry_at := NULL;
+                    v_blocked := v_blocked AND v_stopped; -- otherwise a dlq ack has finished the message
                     -- The new first message was delivered once if it is in the delivered batch.
                     v_attempts := CASE WHEN v_committed >= k.lease_end AND (k.lease_end >= 0 OR v_lease IS NULL) THEN 0
                                        ELSE least(v_attempts, 1) END;
@@ -1537,6 +1592,9 @@ BEGIN
                 END IF;
                 IF v_pause IS NOT NULL THEN
                     v_retry_at := v_now + v_pause * interval '1 millisecond';
+                END IF;
+                IF v_blocked THEN
+                    v_retry_at := belfry.blocked();
                 END IF;
             END IF;
             IF v_settling IS NOT NULL THEN
@@ -1557,9 +1615,9 @@ BEGIN
         IF v_changed OR v_redeliver OR v_settled_count > 0 THEN
             v_changes := array_append(v_changes, ROW(k.ctid, k.ord, k.partition_id, k.group_id, CASE WHEN k.lease_until > v_now THEN k.lease_id END,
                 v_ended_by, v_released, v_committed, v_skip, v_failures, v_attempts, v_retry_at, v_settled_count, v_settled_of_lease,
-                v_now)::belfry.ack_change);
+                v_now, k.limits_id)::belfry.ack_change);
         ELSE
-            RETURN NEXT ROW(2, NULL, NULL, k.ord, k.partition_id, k.group_id, v_lease, v_ended_by, NULL, NULL, NULL)::belfry.ack_row;
+            RETURN NEXT ROW(2, NULL, NULL, k.ord, k.partition_id, k.group_id, v_lease, v_ended_by, NULL, NULL, NULL, NULL)::belfry.ack_row;
         END IF;
     END LOOP;
 
@@ -1600,7 +1658,8 @@ BEGIN
               CASE WHEN d.released THEN c.ready_at END,
               CASE WHEN d.released THEN extract(epoch FROM c.ready_at - statement_timestamp())::float8 END,
               d.released AND CASE WHEN c.redrives > 0 OR d.settled > 0 THEN true
-                                  WHEN c.ready_at IS NULL THEN NOT p_alone OR NOT belfry.hold_drained(d.partition_id, d.committed) ELSE false END;
+                                  WHEN c.ready_at IS NULL THEN NOT p_alone OR NOT belfry.hold_drained(d.partition_id, d.committed) ELSE false END,
+              d.released AND d.limits_id IS NOT NULL AND belfry.counts_leases(d.limits_id);
 END $$;
 
 -- From sql/functions/ack/park.sql.
@@ -2139,6 +2198,16 @@ SET datestyle = 'ISO, YMD' SET intervalstyle = 'postgres' SET extra_float_digits
      WHERE a.attrelid = p_table AND a.attnum > 0 AND NOT a.attisdropped
 $$;
 
+-- From sql/functions/claim/blocked.sql.
+
+-- The value of cursor.retry_at that marks a blocked cursor: the first message has no retry left, and the group
+-- has onExhausted = 'block'. ready_at follows retry_at, so nothing makes the cursor due before belfry.unblock.
+-- The value is finite, and less than 292 years ahead: Postgres before 17 cannot subtract from infinity, and the
+-- servers store differences in a time.Duration. The index cursor_blocked has the same value.
+CREATE FUNCTION belfry.blocked() RETURNS timestamptz LANGUAGE sql IMMUTABLE AS $$
+    SELECT timestamptz '2200-01-01 00:00:00+00'
+$$;
+
 -- From sql/functions/claim/claim.sql.
 
 -- Claims for one pop of a group: takes leases on up to p_partitions due partitions and returns up to p_batch
@@ -2312,13 +2381,14 @@ BEGIN
         v_limit := v_room;
         v_more := false;
         IF (f.expire_after_seconds > 0 OR f.max_deliveries > 0) AND f.ready_at <= v_now THEN
-            SELECT s.moved, s.committed, s.skip, s.expired, s.given_up, s.more, s.alone INTO skipped
+            SELECT s.moved, s.committed, s.skip, s.expired, s.given_up, s.skipped, s.blocked, s.more, s.alone INTO skipped
               FROM belfry.skip_undeliverable(k.partition_id, p_group, v_now, f.expire_after_seconds, f.dead_letter_expired,
                                     f.max_deliveries) AS s;
             v_moved := true;
             IF skipped.moved THEN
                 r.expired := skipped.expired;
                 r.given_up := skipped.given_up;
+                r.skipped := skipped.skipped;
                 k.committed := skipped.committed;
                 k.skip := skipped.skip;
                 k.failures := 0;
@@ -2326,6 +2396,8 @@ BEGIN
                 f.ready_at := belfry.ready_at(k.partition_id, skipped.committed, f.last_seq, f.last_push_at, f.visible_until,
                                               f.delayed_processing, f.window_buffer, NULL, NULL);
                 v_more := skipped.more;
+            ELSIF skipped.blocked THEN
+                f.ready_at := belfry.blocked();
             END IF;
             IF skipped.alone AND p_lease IS NOT NULL THEN
                 v_limit := 1;
@@ -2402,7 +2474,13 @@ BEGIN
             v_admitted := belfry.admit(f.limits_id, p_group, k.partition_id, p_lease, v_taken, true, v_now);
             v_limited_until := v_admitted.next_at;
             v_refused := v_admitted.room = 0;
-            EXIT WHEN v_refused;
+            IF v_refused THEN -- the cursor stays due
+                IF r.expired IS NOT NULL OR r.given_up IS NOT NULL THEN
+                    r.outcome := 3;
+                    RETURN NEXT r;
+                END IF;
+                EXIT;
+            END IF;
             IF v_admitted.room < v_taken THEN
                 v_taken := v_admitted.room;
                 SELECT m.seq INTO v_upto
@@ -2442,7 +2520,7 @@ BEGIN
         END IF;
         RETURN NEXT r;
         RETURN QUERY
-        SELECT 2::smallint, k.partition_id, NULL::smallint, NULL::timestamptz, NULL::boolean, NULL::bigint, NULL::bigint, NULL::json,
+        SELECT 2::smallint, k.partition_id, NULL::smallint, NULL::timestamptz, NULL::boolean, NULL::bigint, NULL::bigint, NULL::bigint, NULL::json,
                m.seq, m.id, m.transaction_id, m.trace_id, m.payload, m.created_at, m.producer_sub, m.headers, m.encrypted, v_attempt,
                NULL::boolean, NULL::boolean, NULL::timestamptz, NULL::timestamptz, NULL::timestamptz, NULL::timestamptz
           FROM belfry.message m
@@ -2556,7 +2634,7 @@ END $$;
 -- messages already.
 --
 -- maxDeliveries counts the deliveries since the redrive. A message that reached maxDeliveries becomes a
--- dead letter again. A message with one delivery left is delivered alone: if it kills its consumer, no
+-- dead letter again, or settled with onExhausted = 'skip'. A message with one delivery left is delivered alone: if it kills its consumer, no
 -- other message uses up a delivery.
 CREATE FUNCTION belfry.redeliver(
     p_group bigint, p_partition bigint, p_batch bigint, p_lease uuid, p_lease_time interval, p_now timestamptz,
@@ -2568,6 +2646,7 @@ DECLARE
     v_seqs bigint[];
     v_attempts integer[];
     v_given_up bigint[];
+    v_skips boolean;
     v_settled bigint;
     v_bytes bigint := 0;
     v_left integer;
@@ -2619,6 +2698,7 @@ BEGIN
         RETURN;
     END IF;
     IF v_given_up IS NOT NULL THEN
+        v_skips := belfry.on_exhausted(p_group) = 'skip';
         WITH gone AS (
             DELETE FROM belfry.redrive d
              WHERE d.partition_id = p_partition AND d.group_id = p_group AND d.seq = ANY (v_given_up)
@@ -2628,10 +2708,15 @@ BEGIN
         SELECT p_partition, g.seq, p_group, g.attempts,
                'delivered ' || g.deliveries || ' times since it was redriven, without success (maxDeliveries)'
           FROM gone g
+         WHERE NOT v_skips
          ORDER BY g.seq
         ON CONFLICT (partition_id, group_id, seq) DO NOTHING;
         v_settled := v_settled + cardinality(v_given_up);
-        r.given_up := cardinality(v_given_up);
+        IF v_skips THEN
+            r.skipped := cardinality(v_given_up);
+        ELSE
+            r.given_up := cardinality(v_given_up);
+        END IF;
     END IF;
     r.item := 1;
     r.partition_id := p_partition;
@@ -2669,7 +2754,7 @@ BEGIN
     END IF;
     RETURN NEXT r;
     RETURN QUERY
-    SELECT 2::smallint, p_partition, NULL::smallint, NULL::timestamptz, NULL::boolean, NULL::bigint, NULL::bigint, NULL::json,
+    SELECT 2::smallint, p_partition, NULL::smallint, NULL::timestamptz, NULL::boolean, NULL::bigint, NULL::bigint, NULL::bigint, NULL::json,
            m.seq, m.id, m.transaction_id, m.trace_id, m.payload, m.created_at, m.producer_sub, m.headers, m.encrypted,
            CASE WHEN p_lease IS NULL THEN 0 ELSE d.attempts END,
            NULL::boolean, NULL::boolean, NULL::timestamptz, NULL::timestamptz, NULL::timestamptz, NULL::timestamptz
@@ -2738,7 +2823,8 @@ $$;
 --    decreases, so they are a prefix of the log. With p_dead_letter_expired they become dead
 --    letters, at most 1000 in one call. more is true if further expired messages are left.
 -- 2. A first message that was delivered p_max_deliveries times (0: no limit) becomes a dead letter.
---    Then given_up is 1.
+--    Then given_up is 1. With onExhausted = 'skip' it becomes no dead letter, and skipped is 1. With
+--    onExhausted = 'block' the cursor does not move, and blocked is true.
 --
 -- alone is true if the first message must be delivered alone. An expired lease does not say which of its
 -- messages kills the consumer. So the last attempt delivers each message of the batch alone, and only
@@ -2748,7 +2834,7 @@ $$;
 CREATE FUNCTION belfry.skip_undeliverable(
     p_partition bigint, p_group bigint, p_now timestamptz,
     p_expire_after bigint, p_dead_letter_expired boolean, p_max_deliveries bigint
-) RETURNS TABLE (moved boolean, committed bigint, skip int8multirange, expired bigint, given_up integer, more boolean, alone boolean)
+) RETURNS TABLE (moved boolean, committed bigint, skip int8multirange, expired bigint, given_up integer, skipped integer, blocked boolean, more boolean, alone boolean)
 LANGUAGE plpgsql AS $$
 #variable_conflict use_column
 DECLARE
@@ -2762,6 +2848,8 @@ BEGIN
     committed := c.committed;
     expired := 0;
     given_up := 0;
+    skipped := 0;
+    blocked := false;
     more := false;
 
     IF p_expire_after > 0 AND (
@@ -2791,10 +2879,19 @@ BEGIN
          WHERE m.partition_id = p_partition AND m.seq > c.committed AND (c.skip IS NULL OR NOT m.seq <@ c.skip)
          ORDER BY m.seq LIMIT 1;
         IF v_head IS NOT NULL THEN
-            PERFORM belfry.park(p_partition, p_group, v_head, c.attempts,
-                                convert_to('delivered ' || c.attempts || ' times without success (maxDeliveries)', 'UTF8'));
-            given_up := 1;
-            committed := v_head;
+            CASE belfry.on_exhausted(p_group)
+                WHEN 'block' THEN
+                    UPDATE belfry.cursor k SET retry_at = belfry.blocked() WHERE k.partition_id = p_partition AND k.group_id = p_group;
+                    blocked := true;
+                WHEN 'skip' THEN
+                    skipped := 1;
+                    committed := v_head;
+                ELSE
+                    PERFORM belfry.park(p_partition, p_group, v_head, c.attempts,
+                                        convert_to('delivered ' || c.attempts || ' times without success (maxDeliveries)', 'UTF8'));
+                    given_up := 1;
+                    committed := v_head;
+            END CASE;
         END IF;
     END IF;
 
@@ -2891,6 +2988,8 @@ BEGIN
             DETAIL = format('seconds is %s.', coalesce(seconds::text, 'NULL')), HINT = 'A year has 31536000 seconds.';
     END IF;
     PERFORM belfry.check_lease(lease);
+    -- The UPDATE reads the clock under this lock; see belfry.take_slot.
+    PERFORM FROM belfry.cursor c WHERE c.lease_id = extend.lease AND c.lease_until > clock_timestamp() FOR NO KEY UPDATE;
     UPDATE belfry.cursor c
        SET lease_until = greatest(c.lease_until, clock_timestamp() + make_interval(secs => seconds)),
            ready_at = greatest(c.lease_until, clock_timestamp() + make_interval(secs => seconds))
@@ -3009,6 +3108,7 @@ BEGIN
     IF (SELECT q.paused FROM belfry.queue q WHERE q.id = v_queue.id) OR (SELECT g.paused FROM belfry.consumer_group g WHERE g.id = v_group) THEN
         RETURN; -- a resume notifies waiting sessions
     END IF;
+    PERFORM belfry.check_limits(v_group);
 
     -- A joining group has no floor: a commit of join_page may make cursors ready below it.
     IF v_partition IS NULL AND NOT v_joining THEN
@@ -3056,7 +3156,7 @@ BEGIN
                 SELECT c.* FROM belfry.claim(v_group, k.partition_id, 1, v_room, v_lease) AS c
             LOOP
                 IF r.item = 1 THEN
-                    v_skipped := v_skipped OR r.expired IS NOT NULL OR r.given_up IS NOT NULL;
+                    v_skipped := v_skipped OR r.expired IS NOT NULL OR r.given_up IS NOT NULL OR r.skipped IS NOT NULL OR r.ready_at = belfry.blocked();
                     v_limited := v_limited OR r.outcome = 6;
                 ELSIF r.item = 2 THEN
                     IF r.encrypted THEN
@@ -3077,7 +3177,7 @@ BEGIN
                 END IF;
             END LOOP;
             IF v_received = 0 AND v_skipped THEN
-                -- The claim skipped messages (expired, or delivered too often), so it is not rolled back.
+                -- The claim skipped messages (expired, or delivered too often) or blocked the cursor, so it is not rolled back.
                 UPDATE belfry.cursor c
                    SET ready_at = clock_timestamp()
                  WHERE c.partition_id = k.partition_id AND c.group_id = v_group
@@ -3915,12 +4015,51 @@ BEGIN
     END IF;
 END $$;
 
+-- From sql/functions/limit/announce_room.sql.
+
+-- Announces at the commit that the limits of a group have room, because a lease ends; see belfry.announce_ready.
+CREATE FUNCTION belfry.announce_room(p_group bigint) RETURNS void LANGUAGE plpgsql AS $$
+BEGIN
+    IF lower(coalesce(current_setting('belfry.notify', true), '')) IN ('off', 'false', 'no', '0')
+       OR pg_notification_queue_usage() >= 0.97 THEN -- a full queue would fail the transaction
+        RETURN;
+    END IF;
+    PERFORM pg_notify('belfry', format('1;i=00000000-0000-0000-0000-000000000000;r=%s/-1@0', p_group));
+END $$;
+
 -- From sql/functions/limit/bucket_parts.sql.
 
 -- Returns the number of parts of a bucket. A tenant has one. A group has at most eight, with a burst of at least
 -- 16 tokens each: with fewer tokens a claim would need several parts.
 CREATE FUNCTION belfry.bucket_parts(p_tenant bigint, p_burst bigint) RETURNS bigint LANGUAGE sql IMMUTABLE AS $$
     SELECT CASE WHEN p_tenant = 0 THEN greatest(least(p_burst / 16, 8), 1) ELSE 1 END
+$$;
+
+-- From sql/functions/limit/check_limits.sql.
+
+-- Fails with 40001 if the group or its limits have changed since the snapshot of this transaction. Only a REPEATABLE READ or
+-- SERIALIZABLE transaction has such a snapshot. The rollback of the subtransaction releases the locks.
+CREATE FUNCTION belfry.check_limits(p_group bigint) RETURNS void LANGUAGE plpgsql AS $$
+BEGIN
+    IF current_setting('transaction_isolation') IN ('read committed', 'read uncommitted') THEN
+        RETURN;
+    END IF;
+    BEGIN
+        PERFORM FROM belfry.consumer_group g WHERE g.id = p_group FOR SHARE SKIP LOCKED;
+        PERFORM FROM belfry.group_limit l
+          WHERE l.id = (SELECT g.limits_id FROM belfry.consumer_group g WHERE g.id = p_group)
+            FOR SHARE SKIP LOCKED;
+        RAISE EXCEPTION 'the check is done' USING ERRCODE = 'BF012';
+    EXCEPTION WHEN SQLSTATE 'BF012' THEN
+        NULL;
+    END;
+END $$;
+
+-- From sql/functions/limit/counts_leases.sql.
+
+-- Reports whether the limits count leases, so that the end of a lease gives room.
+CREATE FUNCTION belfry.counts_leases(p_limits bigint) RETURNS boolean LANGUAGE sql STABLE AS $$
+    SELECT coalesce((SELECT l.concurrency IS NOT NULL OR l.tenant_concurrency IS NOT NULL FROM belfry.group_limit l WHERE l.id = p_limits), false)
 $$;
 
 -- From sql/functions/limit/lease_is_over.sql.
@@ -3977,12 +4116,14 @@ BEGIN
     END IF;
     IF l.rate_messages IS NOT NULL THEN
         v_next := greatest(v_next, (
-            SELECT CASE WHEN count(*) = belfry.bucket_parts(0, l.rate_burst) THEN nullif(greatest(min(
-                       b.full_at - make_interval(secs => (l.rate_burst / t.parts + (b.part < l.rate_burst % t.parts)::integer - 1)
-                           * extract(epoch FROM l.rate_per) * t.parts / l.rate_messages)), v_now), v_now) END
+            SELECT CASE WHEN count(*) = max(p.parts) THEN nullif(greatest(min(
+                       least(b.full_at, b.taken_at + make_interval(secs => t.burst * t.token)) - make_interval(secs => (t.burst - 1) * t.token)), v_now), v_now) END
               FROM belfry.limit_bucket b
-             CROSS JOIN LATERAL (SELECT belfry.bucket_parts(0, l.rate_burst) AS parts) AS t
-             WHERE b.group_id = p_group AND b.tenant_id = 0 AND b.part < t.parts));
+             CROSS JOIN LATERAL (SELECT belfry.bucket_parts(0, l.rate_burst) AS parts) AS p
+             CROSS JOIN LATERAL (
+                    SELECT l.rate_burst / p.parts + (b.part < l.rate_burst % p.parts)::integer AS burst,
+                           extract(epoch FROM l.rate_per) * p.parts / l.rate_messages AS token) AS t -- the seconds for one token
+             WHERE b.group_id = p_group AND b.tenant_id = 0 AND b.part < p.parts));
     END IF;
     RETURN v_next;
 END $$;
@@ -3994,6 +4135,32 @@ CREATE FUNCTION belfry.limits_of(p_queue bigint, p_group text) RETURNS bigint LA
     SELECT l.id FROM belfry.group_limit l
      WHERE l.queue_id = p_queue AND l.group_name IN (p_group, '')
      ORDER BY l.group_name DESC LIMIT 1
+$$;
+
+-- From sql/functions/limit/new_limit_row.sql.
+
+-- Reports whether the caller may insert the row with this number into belfry.limit_slot (p_kind 1) or belfry.limit_bucket (p_kind 2).
+-- It returns false if another transaction inserts the row now, or has inserted it. It never waits: the advisory lock
+-- comes before the unique index. If the row exists, and the snapshot of a REPEATABLE READ transaction is older, it fails
+-- with 40001.
+CREATE FUNCTION belfry.new_limit_row(p_kind integer, p_group bigint, p_tenant bigint, p_number bigint) RETURNS boolean LANGUAGE plpgsql AS $$
+BEGIN
+    IF NOT pg_try_advisory_xact_lock(belfry.limit_key(p_kind, p_group, p_tenant, p_number)) THEN
+        RETURN false;
+    END IF;
+    INSERT INTO belfry.limit_number (group_id, tenant_id, kind, number) VALUES (p_group, p_tenant, p_kind, p_number)
+    ON CONFLICT DO NOTHING;
+    RETURN FOUND;
+END $$;
+
+-- From sql/functions/limit/on_exhausted.sql.
+
+-- Returns what happens to a message of a group that has no retry left: 'deadLetter', 'block' or 'skip'.
+CREATE FUNCTION belfry.on_exhausted(p_group bigint) RETURNS text LANGUAGE sql STABLE AS $$
+    SELECT coalesce((SELECT l.on_exhausted
+                       FROM belfry.consumer_group g
+                       JOIN belfry.group_limit l ON l.id = g.limits_id
+                      WHERE g.id = p_group), 'deadLetter')
 $$;
 
 -- From sql/functions/limit/spend.sql.
@@ -4022,15 +4189,18 @@ END $$;
 -- No claim makes more than p_limit leases live, for these reasons:
 --
 --   1. A lease begins only in a transaction that has written its id into a row of belfry.limit_slot. The number
---      of the row is between 1 and the limit, and a number has one row: its insert holds an advisory lock.
+--      of the row is between 1 and the limit, and a number has one row; see belfry.new_limit_row.
 --   2. A claim replaces the lease of a row only if the lease is over, and it holds the lock of the row from
 --      before its check until its commit. A lease that is over stays over, so an old snapshot does no harm.
 --   3. A lease also ends by the clock. An extension at that instant might make it live again. An extension
---      holds the lock of the cursor, and compares the clock with the end of the lease after it has the lock.
+--      holds the lock of the cursor, and compares the end of the lease with a clock that it reads under the lock.
 --      So the check takes the lock too. If another session holds it, the lease counts as live.
 --   4. After the limit was lowered, leases in rows above the limit may be live. Then only the rows up to v_usable are
 --      used: as many as the limit, less the live leases in rows above v_usable. A claim at the same time that has a
 --      newer snapshot may use more rows. Its sum is right too, and it includes the rows of this claim.
+--
+--   5. A snapshot of REPEATABLE READ may be older than the limit, or than the rows. Then belfry.pop fails with 40001: in
+--      belfry.check_limits, at the lock of a row that has changed, or at the insert of a row that exists.
 --
 -- It begins at row 1 if the limit is low, so that few rows exist. Otherwise it begins at random, so it reads few rows
 -- unless nearly all leases are live.
@@ -4043,7 +4213,7 @@ DECLARE
     v_free boolean;
     slots CURSOR FOR
         SELECT n.slot, s.ctid, s.partition_id, s.lease_id, c.lease_until
-          FROM generate_series(0, v_usable - 1) AS i(i)
+          FROM (SELECT generate_series(0, v_usable - 1) AS i) AS i -- makes the numbers one by one, unlike a function in FROM
          CROSS JOIN LATERAL (SELECT (v_begin + i.i) % v_usable + 1 AS slot) AS n
           LEFT JOIN LATERAL (
                 SELECT s.ctid, s.partition_id, s.lease_id FROM belfry.limit_slot s
@@ -4070,10 +4240,8 @@ BEGIN
             v_next := least(v_next, k.lease_until);
             CONTINUE;
         ELSIF k.ctid IS NULL THEN
-            v_free := pg_try_advisory_xact_lock(belfry.limit_key(1, p_group, p_tenant, k.slot));
-            IF v_free AND NOT EXISTS (
-                SELECT FROM belfry.limit_slot s WHERE s.group_id = p_group AND s.tenant_id = p_tenant AND s.slot = k.slot)
-            THEN
+            v_free := belfry.new_limit_row(1, p_group, p_tenant, k.slot);
+            IF v_free THEN
                 INSERT INTO belfry.limit_slot (group_id, tenant_id, slot, partition_id, lease_id)
                 VALUES (p_group, p_tenant, k.slot, p_partition, p_lease);
                 CLOSE slots;
@@ -4125,6 +4293,7 @@ DECLARE
     v_part bigint;
     v_burst bigint; -- of the part
     v_full_at timestamptz;
+    v_taken_at timestamptz;
     v_place tid;
     v_left bigint;
     v_n bigint;
@@ -4144,29 +4313,29 @@ BEGIN
             PERFORM belfry.wait_for_bucket(p_group, p_tenant, v_part);
             v_now := clock_timestamp();
         END IF;
-        SELECT b.ctid, b.full_at INTO v_place, v_full_at
+        SELECT b.ctid, b.full_at, b.taken_at INTO v_place, v_full_at, v_taken_at
           FROM belfry.limit_bucket b
          WHERE b.group_id = p_group AND b.tenant_id = p_tenant AND b.part = v_part
            FOR NO KEY UPDATE SKIP LOCKED;
         IF NOT FOUND THEN
             IF EXISTS (SELECT FROM belfry.limit_bucket b WHERE b.group_id = p_group AND b.tenant_id = p_tenant AND b.part = v_part)
-               OR NOT pg_try_advisory_xact_lock(belfry.limit_key(2, p_group, p_tenant, v_part))
+               OR NOT belfry.new_limit_row(2, p_group, p_tenant, v_part)
             THEN
                 v_busy := v_part;
-            ELSIF NOT EXISTS (SELECT FROM belfry.limit_bucket b WHERE b.group_id = p_group AND b.tenant_id = p_tenant AND b.part = v_part) THEN
-                INSERT INTO belfry.limit_bucket (group_id, tenant_id, part, full_at)
-                VALUES (p_group, p_tenant, v_part, v_now)
-                RETURNING ctid, full_at INTO v_place, v_full_at;
             ELSE
-                v_busy := v_part;
+                INSERT INTO belfry.limit_bucket (group_id, tenant_id, part, full_at, taken_at)
+                VALUES (p_group, p_tenant, v_part, v_now, v_now)
+                RETURNING ctid, full_at, taken_at INTO v_place, v_full_at, v_taken_at;
             END IF;
         END IF;
         IF v_place IS NOT NULL THEN
+            -- taken_at: with the rate of now, the part was at most empty then. This matters after the rate was raised.
+            v_full_at := least(v_full_at, v_taken_at + make_interval(secs => (ceil(v_burst * v_microseconds) + 1) / 1e6));
             v_left := v_burst - ceil(greatest(extract(epoch FROM v_full_at - v_now) * 1e6, 0) / v_microseconds - 1e-9)::bigint;
             v_n := greatest(least(v_left, p_want - granted), 0);
             IF v_n > 0 AND p_spend THEN
                 v_full_at := greatest(v_full_at, v_now) + make_interval(secs => ceil(v_n * v_microseconds) / 1e6);
-                UPDATE belfry.limit_bucket b SET full_at = v_full_at WHERE b.ctid = v_place;
+                UPDATE belfry.limit_bucket b SET full_at = v_full_at, taken_at = v_now WHERE b.ctid = v_place;
             END IF;
             granted := granted + v_n;
             IF v_left - v_n > 0 THEN
@@ -4187,6 +4356,106 @@ BEGIN
     END IF;
 END $$;
 
+-- From sql/functions/limit/unblock.sql.
+
+-- Decides about the message at which a partition is blocked for a consumer group (onExhausted 'block'), and writes a
+-- row of the audit. action: 'retry' delivers the message at once, 'deadLetter' makes it a dead letter, 'skip' counts
+-- it as done. Returns false if the partition is not blocked. Waits up to 5 seconds for a cursor that another session
+-- has locked.
+CREATE FUNCTION belfry.unblock(queue text, partition text, consumer_group text, action text) RETURNS boolean
+LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp SET lock_timeout = '5s' AS $$
+DECLARE
+    v record;
+BEGIN
+    IF action IS NULL OR action NOT IN ('retry', 'deadLetter', 'skip') THEN
+        RAISE EXCEPTION 'the action % is not known', quote_nullable(action) USING ERRCODE = 'invalid_parameter_value',
+            HINT = 'Use ''retry'', ''deadLetter'' or ''skip''.';
+    END IF;
+    v := belfry.unblock_partition(queue, partition, consumer_group, action, true);
+    IF NOT v.found THEN
+        RAISE EXCEPTION 'queue %, its partition % or its consumer group % does not exist, or the group has not read the partition',
+            quote_nullable(queue), quote_nullable(partition), quote_nullable(consumer_group) USING ERRCODE = 'undefined_object';
+    END IF;
+    INSERT INTO belfry.audit (id, subject, address, request_id, action, queue, partition, consumer_group, parameters, counts, result)
+    VALUES (belfry.uuid_v7(), belfry.calling_role(), 'sql', gen_random_uuid()::text, 'delivery.unblock', queue, partition, consumer_group,
+            json_build_object('action', action, 'transactionId', v.transaction_id), json_build_object('changed', v.unblocked::integer),
+            CASE WHEN v.unblocked THEN 'ok' ELSE 'conflict' END);
+    IF v.unblocked THEN
+        PERFORM belfry.announce_ready(v.group_id, v.partition_id);
+    END IF;
+    RETURN v.unblocked;
+END $$;
+REVOKE ALL ON FUNCTION belfry.unblock(text, text, text, text) FROM PUBLIC;
+
+-- From sql/functions/limit/unblock_partition.sql.
+
+-- Decides about the first message of a blocked cursor; see belfry.blocked. p_action: 'retry' delivers the message
+-- at once, and its failures and deliveries count from 0. 'deadLetter' makes the message a dead letter with its
+-- last error. 'skip' counts the message as done. The cursor then goes on.
+--
+-- found is false if the queue, the partition, or the cursor of the group does not exist. unblocked is false if the
+-- cursor is not blocked. message_id and transaction_id are NULL if the message was deleted. Locks the cursor. A
+-- wake must follow the commit. With p_in_session no wake can follow, so the cursor stays marked ready although it
+-- may be empty.
+CREATE FUNCTION belfry.unblock_partition(
+    p_queue text, p_partition text, p_group text, p_action text, p_in_session boolean,
+    OUT found boolean, OUT unblocked boolean, OUT partition_id bigint, OUT group_id bigint, OUT message_id uuid, OUT transaction_id text
+) LANGUAGE plpgsql SET synchronous_commit = on AS $$
+#variable_conflict use_column
+DECLARE
+    v_seq bigint;
+    v_committed bigint;
+    v_error text;
+    c record;
+BEGIN
+    SELECT p.id, g.id INTO partition_id, group_id
+      FROM belfry.queue q
+      JOIN belfry.partition p ON p.queue_id = q.id AND p.name = p_partition AND NOT p.closed
+      JOIN belfry.consumer_group g ON g.queue_id = q.id AND g.name = p_group
+     WHERE q.name = p_queue AND q.deleted_at IS NULL;
+    PERFORM k.group_id FROM belfry.cursor k
+      WHERE k.partition_id = unblock_partition.partition_id AND k.group_id = unblock_partition.group_id
+        FOR NO KEY UPDATE;
+    found := FOUND;
+    -- The snapshot of this statement is newer than the lock.
+    SELECT k.committed, k.skip, k.attempts, k.failures, k.retry_at INTO c
+      FROM belfry.cursor k
+     WHERE k.partition_id = unblock_partition.partition_id AND k.group_id = unblock_partition.group_id;
+    unblocked := coalesce(c.retry_at = belfry.blocked(), false);
+    IF NOT unblocked THEN
+        RETURN;
+    END IF;
+    v_committed := c.committed;
+    SELECT m.seq, m.id, m.transaction_id INTO v_seq, message_id, transaction_id
+      FROM belfry.message m
+     WHERE m.partition_id = unblock_partition.partition_id AND m.seq > c.committed AND (c.skip IS NULL OR NOT m.seq <@ c.skip)
+     ORDER BY m.seq LIMIT 1;
+    IF v_seq IS NOT NULL AND p_action <> 'retry' THEN
+        IF p_action = 'deadLetter' THEN
+            SELECT a.error INTO v_error
+              FROM belfry.attempt a
+             WHERE a.partition_id = unblock_partition.partition_id AND a.seq = v_seq AND a.group_id = unblock_partition.group_id
+             ORDER BY a.nth DESC LIMIT 1;
+            PERFORM belfry.park(partition_id, group_id, v_seq, coalesce(nullif(c.failures, 0), c.attempts), convert_to(v_error, 'UTF8'));
+        END IF;
+        v_committed := coalesce(belfry.passed(v_seq, c.skip), v_seq);
+    END IF;
+    UPDATE belfry.cursor k
+       SET committed = v_committed, skip = belfry.skip_beyond(k.skip, v_committed), attempts = 0, failures = 0, retry_at = NULL,
+           consumed = k.consumed + v_committed - k.committed,
+           consumed_at = CASE WHEN v_committed > k.committed THEN clock_timestamp() ELSE k.consumed_at END,
+           ready_at = CASE
+               WHEN k.lease_until > clock_timestamp() THEN k.ready_at -- a lease of redriven messages
+               ELSE coalesce(
+                   belfry.ready_at(p.id, v_committed, p.last_seq, p.last_push_at, p.visible_until, q.delayed_processing, q.window_buffer,
+                                   NULL, k.redrives, k.group_id),
+                   CASE WHEN p_in_session THEN clock_timestamp() END) END
+      FROM belfry.partition p
+      JOIN belfry.queue q ON q.id = p.queue_id
+     WHERE p.id = unblock_partition.partition_id AND k.partition_id = p.id AND k.group_id = unblock_partition.group_id;
+END $$;
+REVOKE ALL ON FUNCTION belfry.unblock_partition(text, text, text, text, boolean) FROM PUBLIC;
+
 -- From sql/functions/limit/usable_slots.sql.
 
 -- Returns how many rows of belfry.limit_slot a group may use while leases in rows above its limit are live, and
@@ -4201,7 +4470,7 @@ DECLARE
 BEGIN
     usable := NULL;
     FOR k IN
-        SELECT s.ctid, s.slot, s.lease_id, c.lease_until
+        SELECT s.ctid, s.slot, s.partition_id, s.lease_id, c.lease_until
           FROM belfry.limit_slot s
           LEFT JOIN LATERAL (
                 SELECT CASE WHEN c.lease_id = s.lease_id THEN c.lease_until END AS lease_until FROM belfry.cursor c
@@ -4211,12 +4480,18 @@ BEGIN
          ORDER BY s.slot DESC
     LOOP
         EXIT WHEN k.slot <= p_limit AND k.slot + v_above <= p_limit;
+        IF k.lease_until <= p_now AND belfry.lease_is_over(k.partition_id, p_group, k.lease_id) THEN
+            k.lease_until := NULL;
+        END IF;
         IF k.lease_until IS NULL AND k.slot > p_limit THEN
             DELETE FROM belfry.limit_slot s
              WHERE s.ctid = (SELECT o.ctid FROM belfry.limit_slot o WHERE o.ctid = k.ctid AND o.lease_id = k.lease_id FOR UPDATE SKIP LOCKED);
-            CONTINUE WHEN FOUND;
+            IF FOUND THEN
+                DELETE FROM belfry.limit_number n
+                 WHERE n.group_id = p_group AND n.tenant_id = p_tenant AND n.kind = 1 AND n.number = k.slot;
+                CONTINUE;
+            END IF;
         END IF;
-        -- A lease that has ended by the clock counts too, because it may be extended at this instant.
         IF k.lease_until IS NOT NULL OR k.slot > p_limit THEN
             v_above := v_above + 1;
             next := least(next, greatest(k.lease_until, p_now + interval '10 milliseconds'));
@@ -4819,12 +5094,13 @@ BEGIN
         ('producer admin', 'GRANT EXECUTE ON FUNCTION belfry.unschedule(text), belfry.schedule(text, text, json, text, interval, timestamptz, text, '
             'text, json, interval, timestamptz, timestamptz, interval, text, text) TO %I'),
         ('producer consumer admin', (SELECT 'GRANT EXECUTE ON FUNCTION ' || string_agg(f.oid::regprocedure::text, ', ' ORDER BY f.oid) || ' TO %I' FROM pg_proc f
-            WHERE f.pronamespace = 'belfry'::regnamespace AND (NOT f.prosecdef OR f.proname = 'await') AND f.proname NOT LIKE 'change_pause%')),
+            WHERE f.pronamespace = 'belfry'::regnamespace AND (NOT f.prosecdef OR f.proname = 'await') AND f.proname NOT LIKE 'change_pause%' AND f.proname <> 'unblock_partition')),
         ('consumer admin', 'GRANT EXECUTE ON FUNCTION belfry.subscribe(text, text, text, timestamptz), '
             'belfry.pop(text, text, integer, text, integer), belfry.ack(uuid, uuid[], text, text, interval), belfry.extend(uuid, bigint) TO %I'),
         ('admin', 'GRANT SELECT, INSERT, UPDATE, DELETE ON ALL TABLES IN SCHEMA belfry TO %I'),
         ('admin', 'GRANT EXECUTE ON FUNCTION belfry.advance_ids(), belfry.change_grant(text, name, text, text, boolean), '
-            'belfry.pause(text, text, text, text), belfry.resume(text, text, text), belfry.change_pause(text, text, text, boolean, text) TO %I'),
+            'belfry.pause(text, text, text, text), belfry.resume(text, text, text), belfry.change_pause(text, text, text, boolean, text), '
+            'belfry.unblock(text, text, text, text), belfry.unblock_partition(text, text, text, text, boolean) TO %I'),
         ('admin', 'REVOKE INSERT, UPDATE, DELETE ON belfry.schema_migrations FROM %I'),
         ('admin', 'ALTER DEFAULT PRIVILEGES FOR ROLE %2$I IN SCHEMA belfry GRANT SELECT, INSERT, UPDATE, DELETE ON TABLES TO %1$I')
     ) AS s(kinds, text)
@@ -5499,7 +5775,7 @@ BEGIN
             CONTINUE;
         END IF;
         UPDATE belfry.cursor c
-           SET committed = p.last_seq, skip = NULL, attempts = 0, failures = 0, ready_at = NULL,
+           SET committed = p.last_seq, skip = NULL, attempts = 0, failures = 0, retry_at = NULL, ready_at = NULL,
                lease_id = NULL, lease_until = NULL, lease_end = NULL
           FROM (SELECT p.last_seq
                   FROM belfry.partition p
@@ -5624,4 +5900,4 @@ BEGIN
         END LOOP;
     END LOOP;
 END $$;
-COMMENT ON FUNCTION belfry.baseline() IS '90dae50cda2eb0e318115fd6ca69921bdddc54f4a2e500370ca7a97997bfc4f7';
+COMMENT ON FUNCTION belfry.baseline() IS 'b7d99ba8cf5d49cdf2e7068c49b2fc917bd6678ee4d9e3f00f9435b9db8b8454';

@@ -15,5 +15,6 @@ CREATE TYPE belfry.ack_change AS (
     retry_at         timestamptz,
     settled          integer, -- the number of redriven messages that the acks settled
     settled_of_lease integer, -- the number of settled messages that the lease had delivered
-    judged_at        timestamptz
+    judged_at        timestamptz,
+    limits_id        bigint -- the limits of the group
 );

@@ -9,6 +9,9 @@ CREATE TYPE belfry.ack_row AS (
     -- 2: An earlier message failed in the same call, so this message is redelivered.
     -- 3: The status has no effect.
     -- 4: The ack was applied, and the message is a dead letter.
+    -- 5: The cursor is blocked, so only an operator or a dlq ack can finish the message.
+    -- 6: The ack was applied, and the message has blocked the cursor.
+    -- 7: The ack was applied, and the message is skipped.
     verdict      smallint,
     cursor_index integer, -- This column and all later columns are for item 2.
     partition_id bigint,
@@ -21,5 +24,7 @@ CREATE TYPE belfry.ack_row AS (
     ready_at     timestamptz,
     ready_in     float8,
     -- A wake must follow the commit: ready_at is NULL, or the cursor has or had redriven messages.
-    needs_wake   boolean
+    needs_wake   boolean,
+    -- The acks ended a lease of a group whose limits count leases, so a claim that they refused may succeed.
+    gives_room   boolean
 );

@@ -21,6 +21,7 @@ CREATE TYPE belfry.claim_row AS (
     -- the messages that had reached maxDeliveries. NULL: none.
     expired        bigint,
     given_up       bigint,
+    skipped        bigint, -- The messages that had reached maxDeliveries and that the group skips. NULL: none.
     -- With autoAck: the data for an undo of the delivery. outcome 1: failures and attempts of the first
     -- message (store/unconsume). outcome 2: the deleted redrives (store/redrive_restore).
     undo           json,

@@ -22,7 +22,8 @@ CREATE TABLE belfry.cursor (
     consumed     bigint NOT NULL DEFAULT 0,
     consumed_at  timestamptz,
     -- Set by a failed ack: no pop returns the first message after committed before this instant. The
-    -- value has no meaning after that instant, or after the cursor has moved.
+    -- value has no meaning after that instant, or after the cursor has moved. belfry.blocked(): an operator
+    -- must decide about that message.
     retry_at     timestamptz,
     alone_until  bigint, -- Up to this seq, messages are delivered one at a time (maxDeliveries).
     -- The number of messages that the cursor passed because they had expired.
@@ -32,13 +33,14 @@ CREATE TABLE belfry.cursor (
     start_at     timestamptz,
     tenant_id    bigint, -- The tenant of the partition.
     redrives     integer, -- The number of rows in belfry.redrive for this cursor; NULL: none.
-    skip         int8multirange -- Dead-lettered seqs above committed; NULL: none.
+    skip         int8multirange -- Seqs above committed that are dead letters or skipped; NULL: none.
 ) WITH (fillfactor = 50, autovacuum_vacuum_scale_factor = 0.02, autovacuum_vacuum_threshold = 500,
         autovacuum_analyze_scale_factor = 0.2, vacuum_truncate = false, toast.vacuum_truncate = false);
 CREATE INDEX cursor_place ON belfry.cursor (partition_id, group_id);
 CREATE INDEX cursor_ready ON belfry.cursor (group_id, ready_at) WHERE ready_at IS NOT NULL;
 CREATE INDEX cursor_asleep ON belfry.cursor (partition_id, group_id) WHERE ready_at IS NULL OR redrives > 0; -- for wake_partitions
 CREATE INDEX cursor_tenant ON belfry.cursor (group_id, tenant_id, ready_at) WHERE tenant_id IS NOT NULL AND ready_at IS NOT NULL;
+CREATE INDEX cursor_blocked ON belfry.cursor (group_id, partition_id) WHERE retry_at = timestamptz '2200-01-01 00:00:00+00'; -- belfry.blocked()
 CREATE INDEX cursor_lease ON belfry.cursor (lease_id) WHERE lease_id IS NOT NULL;
 -- A publication FOR ALL TABLES needs a replica identity for updates.
 ALTER TABLE belfry.cursor REPLICA IDENTITY FULL;

@@ -6,7 +6,8 @@ CREATE TABLE belfry.limit_bucket (
     tenant_id bigint NOT NULL DEFAULT 0, -- 0: the row counts for the whole group.
     part      bigint NOT NULL,
     -- The instant at which the part is full again, if nothing takes tokens meanwhile.
-    full_at   timestamptz NOT NULL
+    full_at   timestamptz NOT NULL,
+    taken_at  timestamptz NOT NULL -- The instant of the last take.
 ) WITH (fillfactor = 50, autovacuum_vacuum_scale_factor = 0.02, autovacuum_vacuum_threshold = 500,
         vacuum_truncate = false);
 -- Not unique: each update would examine every version of the key. An advisory lock guards the insert.

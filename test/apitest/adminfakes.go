@@ -46,6 +46,15 @@ func (f catalogFake) SetPaused(_ context.Context, what catalog.Pausable, paused 
 	return true, nil
 }
 
+func (f catalogFake) Blocked(context.Context, string, string, int64, int64) ([]catalog.Blocked, error) {
+	return []catalog.Blocked{{Key: 1, Partition: "p", PartitionID: IDTwo, MessageID: IDOne, TransactionID: "t", Failures: 1, Deliveries: 1, Waiting: 2}}, nil
+}
+
+func (f catalogFake) Unblock(_ context.Context, place catalog.Place, action catalog.UnblockAction) (catalog.Unblocked, error) {
+	f.GroupCalls = append(f.GroupCalls, GroupCall{Verb: "unblock " + string(action), Queue: place.Queue, Partition: place.Partition, Group: place.Group})
+	return catalog.Unblocked{MessageID: IDOne, TransactionID: "t"}, nil
+}
+
 func (f catalogFake) Pauses(context.Context, *string, []string, int64) ([]catalog.Paused, error) {
 	return []catalog.Paused{{Pausable: catalog.Pausable{Queue: "q"}, Reason: "the bell cracked"}}, nil
 }

@@ -22,11 +22,12 @@ const lockPage = "docs/security.md"
 // lockFiles maps each file that takes an advisory lock to its locks. If the statement has the numbers as parameters,
 // lockNumbers has the file with the numbers.
 var lockFiles = map[string][]string{
-	"pkg/postgres/migrate/session.go":      {"27696063967295745"},
-	"sql/functions/inbox/inbox_notify.sql": {"(1111837766, 8)", "(1111837766, 10)"},
-	"sql/queries/engine/inbox/lock.sql":    {"(1111837766, 7)", "(1111837766, 10)"},
-	"sql/queries/engine/inbox/mark.sql":    {"(1111837766, 9)"},
-	"sql/queries/engine/inbox/sleep.sql":   {"(1111837766, 8)"},
+	"pkg/postgres/migrate/session.go":       {"27696063967295745"},
+	"sql/functions/inbox/inbox_notify.sql":  {"(1111837766, 8)", "(1111837766, 10)"},
+	"sql/functions/limit/new_limit_row.sql": {}, // its number is a hash, see belfry.limit_key
+	"sql/queries/engine/inbox/lock.sql":     {"(1111837766, 7)", "(1111837766, 10)"},
+	"sql/queries/engine/inbox/mark.sql":     {"(1111837766, 9)"},
+	"sql/queries/engine/inbox/sleep.sql":    {"(1111837766, 8)"},
 }
 
 // lockNumbers are the files that contain the numbers of locks.

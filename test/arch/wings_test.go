@@ -35,7 +35,7 @@ var wings = []wing{
 	{"pkg/client", "pkg/client/api", ". > reach schedules spans"},
 	{"pkg/client/api", "", "sheet > ."}, // the requests and answers, which the server uses too
 	{"pkg/httpapi", "pkg/client/api pkg/insight pkg/dispatch pkg/engine pkg/access pkg/process pkg/queue config/setting", `. >
-		data operate queen repair schedules spans > deadletters > observe > lists >
+		data flow operate queen repair schedules spans > deadletters > observe > lists >
 		openapi wire`},
 	{"pkg/insight", "pkg/client/api pkg/engine pkg/access pkg/postgres pkg/process pkg/queue config/setting sql", "doctor explain live problem stats trace > history totals"},
 	{"pkg/dispatch", "pkg/process pkg/queue config/setting", ". sqlwait > readiness > notify plan"},

@@ -3,6 +3,7 @@ package integration_test
 import (
 	"fmt"
 	"net/http"
+	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -65,28 +66,72 @@ func TestCreationWakesOnlyAsManyRequestsAsThereAreMessages(t *testing.T) {
 					what = get("/api/v1/pop?namespace=ns-q&wait=true&timeout=120000&autoAck=true")
 				}
 				popper := waitsAt.client(t)
-				got := make(chan int, many)
+				pops := &crowd{server: waitsAt, ended: make(chan *pendingCall, many)}
+				defer pops.explain(t)
 				for range many {
-					one := popper.begin(what)
-					go func() {
-						if <-one.done; one.err == nil && one.reply.Status == http.StatusOK {
-							got <- 1
-						}
-					}()
+					pops.add(popper.begin(what))
 				}
 				waitsAt.untilParked(t, "q", many)
 				before := waitsAt.looks(t)
 				c.create(happensAt.client(t), "q")
 				for range c.want {
-					<-got
+					pops.delivery(t)
 				}
 				waitsAt.untilGroupKnows(t, "q")
 				waitsAt.untilParked(t, "q", many-c.want)
 				require.LessOrEqual(t, waitsAt.looks(t)-before, float64(4*(c.want+2)))
 				// The other requests must still wait for the created queue.
 				happensAt.client(t).pushIDs("q", "late", "late")
-				<-got
+				pops.delivery(t)
 			})
+		}
+	}
+}
+
+// crowd has pops that wait for the same.
+type crowd struct {
+	*server
+	calls []*pendingCall
+	// ended receives each call that has ended.
+	ended chan *pendingCall
+}
+
+func (c *crowd) add(one *pendingCall) {
+	c.calls = append(c.calls, one)
+	go func() { <-one.done; c.ended <- one }()
+}
+
+// delivery waits until the next pop ends, and requires that it got one message.
+func (c *crowd) delivery(t *testing.T) {
+	t.Helper()
+	one := receive(t, c.ended, "one of the pops is answered")
+	require.NoError(t, one.err)
+	require.Len(t, read[delivery](t, one.reply).ok(http.StatusOK).Messages, 1)
+}
+
+// explain logs, if the test has failed, what each pop answered and what the server says about itself.
+func (c *crowd) explain(t *testing.T) {
+	if !t.Failed() {
+		return
+	}
+	answers := map[string]int{}
+	for _, one := range c.calls {
+		select {
+		case <-one.done:
+			answers[fmt.Sprintf("status %d after %s, error %v: %.300s", one.reply.Status, one.reply.Took, one.err, one.reply.Raw)]++
+		default:
+			answers["no answer yet"]++
+		}
+	}
+	for answer, n := range answers {
+		t.Logf("%d pops: %s", n, answer)
+	}
+	for _, target := range []string{"/api/v1/status/dispatcher", "/api/v1/resources/queues/q", "/metrics/prometheus"} {
+		got, err := c.send(t.Context(), get(target))
+		for line := range strings.Lines(string(got.Raw)) {
+			if !strings.HasPrefix(target, "/metrics") || strings.HasPrefix(line, "belfry_dispatch_") {
+				t.Logf("%s: status %d, error %v: %s", target, got.Status, err, line)
+			}
 		}
 	}
 }

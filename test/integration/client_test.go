@@ -8,6 +8,7 @@ import (
 	"strconv"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 
@@ -173,10 +174,19 @@ func (c client) begin(what call) *pendingCall {
 	return b
 }
 
+// ends waits for the end of a call that does not wait for messages.
+func (b *pendingCall) ends() {
+	b.t.Helper()
+	receive(b.t, b.done, "the call is answered")
+}
+
+// longestWait is longer than a pop of the tests waits for messages.
+const longestWait = 3 * time.Minute
+
 // delivery waits for the answer to a pop.
 func (b *pendingCall) delivery() answer[delivery] {
 	b.t.Helper()
-	<-b.done
+	receiveWithin(b.t, b.done, longestWait, "the pop is answered")
 	require.NoError(b.t, b.err)
 	return read[delivery](b.t, b.reply)
 }

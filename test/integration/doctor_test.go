@@ -173,7 +173,7 @@ func TestDoctorFindsPlantedFaults(t *testing.T) {
 			return last
 		})
 		exec(fmt.Sprintf(`SELECT pg_terminate_backend(%d)`, held.PgConn().PID()))
-		first, second := <-ended, <-ended
+		first, second := receive(t, ended, "a session ends"), receive(t, ended, "the other session ends")
 		require.Error(t, errors.Join(first, second))
 		require.True(t, first == nil || second == nil, "the waiting session must get the lock")
 	})

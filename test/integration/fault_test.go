@@ -109,7 +109,7 @@ func killedBeforeWake(t *testing.T) {
 		return !live
 	})
 	require.NoError(t, lock.Rollback(t.Context()))
-	<-pushed.done
+	pushed.ends()
 	require.Error(t, pushed.err)
 
 	inTime(t, waiting, killed, afterSilence)

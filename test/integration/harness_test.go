@@ -170,3 +170,26 @@ func until(t *testing.T, what string, happened func() bool) {
 		<-ticker.C
 	}
 }
+
+// receive waits for a value, or for the end of the channel. After patience it fails the test, because a test that waits for ever
+// ends all tests of the package.
+func receive[T any](t *testing.T, from <-chan T, what string) T {
+	t.Helper()
+	return receiveWithin(t, from, patience, what)
+}
+
+// receiveWithin is like receive, with a limit.
+func receiveWithin[T any](t *testing.T, from <-chan T, limit time.Duration, what string) (got T) {
+	t.Helper()
+	watch := stopwatch.Start(t)
+	ticker := time.NewTicker(lookInterval)
+	defer ticker.Stop()
+	for {
+		select {
+		case got = <-from:
+			return got
+		case <-ticker.C:
+			watch.Within(t, limit, what)
+		}
+	}
+}

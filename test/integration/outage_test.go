@@ -41,7 +41,7 @@ func TestDatabaseAway(t *testing.T) {
 
 	acknowledged, enough := make(chan string, 1<<16), make(chan struct{})
 	pushers := pushUntilFailure(t, s, acknowledged, 100, enough)
-	<-enough
+	receive(t, enough, "100 pushes succeed")
 	require.NoError(t, cluster.Kill())
 	require.NoError(t, pushers.Wait())
 	close(acknowledged)

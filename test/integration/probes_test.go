@@ -109,7 +109,7 @@ func TestFullPoolDoesNotStarveTheProbes(t *testing.T) {
 	}
 	execute(t, lock, `ROLLBACK`)
 	for _, b := range blocked {
-		<-b.done
+		b.ends()
 		require.NoError(t, b.err)
 		require.Less(t, b.reply.Status, 300)
 	}

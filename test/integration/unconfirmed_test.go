@@ -62,7 +62,7 @@ func TestNothingUnconfirmedIsAcknowledged(t *testing.T) {
 		}
 		cancelWaits(t, primary.URL("unconfirmed"), answers)
 		for door, pending := range answers {
-			<-pending.done
+			pending.ends()
 			require.NoError(t, pending.err, door)
 			got := pending.reply
 			require.True(t, got.Status == http.StatusServiceUnavailable || streamFailed(got), "%s, %s: %d %.300s", door, round, got.Status, got.Raw)
@@ -112,7 +112,7 @@ func TestAnUnconfirmedPushWithoutItsWakeIsNotAcknowledged(t *testing.T) {
 	})
 	_, err = admin.Exec(t.Context(), "SELECT pg_terminate_backend($1)", pid)
 	require.NoError(t, err)
-	<-pending.done
+	pending.ends()
 	require.NoError(t, pending.err)
 	require.Equal(t, http.StatusServiceUnavailable, pending.reply.Status, "%.300s", pending.reply.Raw)
 	require.NoError(t, locking.Rollback(t.Context()))

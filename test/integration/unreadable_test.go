@@ -49,7 +49,7 @@ func TestOneUnreadableMessageFailsOneOfManyWaitingPops(t *testing.T) {
 
 	statuses := map[int]int{}
 	for _, w := range waiting {
-		<-w.done
+		receiveWithin(t, w.done, longestWait, "the pop is answered")
 		statuses[w.reply.Status]++
 	}
 	require.Equal(t, map[int]int{http.StatusOK: many - 1, http.StatusInternalServerError: 1}, statuses)

@@ -23,6 +23,7 @@ var first = []string{
 	"schema/group_limit.sql",
 	"schema/limit_slot.sql",
 	"schema/limit_bucket.sql",
+	"schema/limit_number.sql",
 	"schema/cursor.sql",
 	"functions/ack/error_shape.sql",
 	"schema/dead_letter.sql",

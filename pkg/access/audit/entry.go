@@ -31,6 +31,7 @@ const (
 	ResendMessage        = "message.resend"
 	MoveMessage          = "message.move"
 	PauseDelivery        = "delivery.pause"
+	UnblockDelivery      = "delivery.unblock"
 	ResumeDelivery       = "delivery.resume"
 	SetSchedule          = "schedule.set"
 	DeleteSchedule       = "schedule.delete"

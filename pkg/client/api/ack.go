@@ -52,4 +52,17 @@ type AckResult struct {
 	Partition     *string `json:"partitionName"` // null if the message does not exist.
 	LeaseReleased bool    `json:"leaseReleased"` // After the call, the group has no lease on the partition.
 	DeadLetter    bool    `json:"dlq"`           // The message became a dead letter.
+	// What happened to a failed message without a retry left, if the limits of the group have another onExhausted than deadLetter:
+	// `blocked` (the partition stops before the message) or `skipped`. Absent otherwise.
+	Exhausted Exhausted `json:"exhausted,omitzero"`
 }
+
+// Exhausted is what happened to a failed message without a retry left.
+type Exhausted string
+
+const (
+	// Blocked: the partition stops before the message, until an operator decides.
+	Blocked Exhausted = "blocked"
+	// Skipped: the group skips the message.
+	Skipped Exhausted = "skipped"
+)

@@ -35,11 +35,13 @@ type OperationResult struct {
 	Type          string `json:"type"`
 	Success       bool   `json:"success"`
 	TransactionID string `json:"transactionId"`
-	Error         string `json:"error,omitzero"`       // Why the operation was not applied. null or absent if the operation was applied.
-	DeadLetter    *bool  `json:"dlq,omitzero"`         // The message became a dead letter. Present only for an acknowledgment.
-	MessageID     ID     `json:"messageId,omitzero"`   // Present only for a push that was applied.
-	PartitionID   ID     `json:"partitionId,omitzero"` // Present only for a push that was applied.
-	Queue         Name   `json:"queueName,omitzero"`   // Present only for a push that was applied.
+	Error         string `json:"error,omitzero"` // Why the operation was not applied. null or absent if the operation was applied.
+	DeadLetter    *bool  `json:"dlq,omitzero"`   // The message became a dead letter. Present only for an acknowledgment.
+	// What happened to a failed message without a retry left: `blocked` or `skipped`. Absent otherwise.
+	Exhausted   Exhausted `json:"exhausted,omitzero"`
+	MessageID   ID        `json:"messageId,omitzero"`   // Present only for a push that was applied.
+	PartitionID ID        `json:"partitionId,omitzero"` // Present only for a push that was applied.
+	Queue       Name      `json:"queueName,omitzero"`   // Present only for a push that was applied.
 	// The unknown members of the item that resemble known members. The server ignored them. Present only for a push with
 	// such members.
 	Warnings []string `json:"warnings,omitzero"`

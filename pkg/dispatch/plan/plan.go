@@ -39,6 +39,8 @@ type Candidate struct {
 	// WindowOpen: the window buffer of the queue still collects messages. Delayed: the
 	// first message is not visible yet.
 	Leased, WindowOpen, Delayed, Paused bool
+	// Limited: the limits of the group allow no claim now.
+	Limited bool
 }
 
 // Decision is the result for one intent.
@@ -58,6 +60,7 @@ type Outcome string
 const (
 	ViableAssigned           Outcome = "viable_assigned"
 	SkipPartitionUnavailable Outcome = "skip_partition_unavailable" // other intents got all poppable candidates
+	SkipLimited              Outcome = "skip_limited"
 	SkipLeaseTaken           Outcome = "skip_lease_taken"
 	SkipWindowBuffer         Outcome = "skip_window_buffer"
 	SkipDelayed              Outcome = "skip_delayed"
@@ -183,6 +186,7 @@ type obstacle int
 
 const (
 	poppable obstacle = iota
+	limited
 	leased
 	windowOpen
 	delayed
@@ -193,6 +197,7 @@ const (
 // outcomes are the outcomes of an intent that gets nothing, by its nearest obstacle.
 var outcomes = [...]Outcome{
 	poppable:   SkipPartitionUnavailable,
+	limited:    SkipLimited,
 	leased:     SkipLeaseTaken,
 	windowOpen: SkipWindowBuffer,
 	delayed:    SkipDelayed,
@@ -222,6 +227,8 @@ func obstacleOf(now time.Time, c Candidate) obstacle {
 		return leased
 	case c.ReadyAt.After(now):
 		return delayed
+	case c.Limited:
+		return limited
 	default:
 		return poppable
 	}
@@ -257,6 +264,7 @@ func merged(a, b Candidate) Candidate {
 	a.WindowOpen = a.WindowOpen || b.WindowOpen
 	a.Delayed = a.Delayed || b.Delayed
 	a.Paused = a.Paused || b.Paused
+	a.Limited = a.Limited || b.Limited
 	return a
 }
 

@@ -28,14 +28,19 @@ type Tracker struct {
 	mu sync.Mutex
 	// observations has the probes that are running and the known-empty entries.
 	observations map[Key]*Observation
+	// limits has the state of the groups whose limits have refused a probe, or had room again.
+	limits map[int64]*limit
 }
 
 // Observation is a probe of a target. When the probe has ended, it is the known-empty entry of the target.
 type Observation struct {
-	done   bool      // the probe has ended
-	paused bool      // nothing is due before a resync
-	until  time.Time // when something of the target is due; zero: no such instant is known
-	learnt time.Time // when the probe ended
+	done   bool // the probe has ended
+	paused bool // nothing is due before a resync
+	// limited: the limits of the group refuse probes before until, or before Room. rooms counts the calls of Room before the probe.
+	limited bool
+	rooms   uint64
+	until   time.Time // when something of the target is due; zero: no such instant is known
+	learnt  time.Time // when the probe ended
 	// ready has the partitions that became ready since the probe. No other partition of the target is due.
 	ready map[int64]bool
 	// prior is the entry that this probe replaced, if nothing became ready since then.
@@ -68,7 +73,7 @@ func (n *NextDue) Add(in time.Duration) {
 // New returns a Tracker whose known-empty entries hold for at most maxAge. Close releases its
 // timer.
 func New(maxAge time.Duration) *Tracker {
-	return &Tracker{notifier: notify.New[Key](), maxAge: maxAge, notified: newNotifiedPace(), observations: map[Key]*Observation{}}
+	return &Tracker{notifier: notify.New[Key](), maxAge: maxAge, notified: newNotifiedPace(), observations: map[Key]*Observation{}, limits: map[int64]*limit{}}
 }
 
 // Close wakes every ticket and stops the timer. Tickets taken later never wake.
@@ -110,6 +115,10 @@ func (t *Tracker) NotSpurious() { t.notified.giveBack() }
 // announce is like Ready. Partitions that are ready wake their tickets at the instant now.
 func (t *Tracker) announce(ready []queue.Ready, now time.Time, cause string) (woken int) {
 	for _, r := range ready {
+		if r.Partition == queue.Room {
+			woken += t.room(r.Group, cause)
+			continue
+		}
 		at := now.Add(max(0, r.In))
 		group := TargetKey(queue.Target{Group: r.Group})
 		partition := TargetKey(queue.Target{Group: r.Group, Partition: r.Partition})
@@ -181,6 +190,7 @@ func (t *Tracker) Watch(req *queue.PopRequest, groups []int64) {
 func (t *Tracker) Resync(cause string) (woken int) {
 	t.mu.Lock()
 	clear(t.observations)
+	clear(t.limits)
 	t.mu.Unlock()
 	return t.notifier.BroadcastAll(cause)
 }
@@ -195,7 +205,7 @@ func (t *Tracker) Observe(target queue.Target) *Observation {
 	if len(t.observations) >= maxEntries {
 		clear(t.observations)
 	}
-	o := &Observation{prior: t.observations[TargetKey(target)]}
+	o := &Observation{prior: t.observations[TargetKey(target)], rooms: t.limits[target.Group].count()}
 	if o.prior != nil && !o.prior.done {
 		prior := o.prior.prior
 		if prior != nil && !o.prior.until.IsZero() {
@@ -232,7 +242,7 @@ func (t *Tracker) SetTaken(target queue.Target, o *Observation, partitions []int
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	key := TargetKey(target)
-	if t.observations[key] != o || o.prior == nil || o.prior.paused {
+	if t.observations[key] != o || o.prior == nil || o.prior.paused || o.prior.limited {
 		return
 	}
 	for _, p := range partitions {
@@ -292,15 +302,17 @@ func (t *Tracker) Drop(target queue.Target) {
 }
 
 // noteReady records that a partition of the target of key is due at the given instant. partition is 0 if it is unknown. It returns
-// false if the target is paused. A known-empty entry holds until that instant.
+// false if the target is paused or limited. A known-empty entry holds until that instant.
 func (t *Tracker) noteReady(key Key, partition int64, at time.Time) bool {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	o := t.observations[key]
 	switch {
 	case o == nil:
-	case o.paused:
+	case o.paused, o.limited && time.Now().Before(o.until):
 		return false
+	case o.limited:
+		delete(t.observations, key)
 	case at.After(time.Now()):
 		o.dueAt(at)
 	case o.done && partition != 0 && len(o.ready) < maxReady:

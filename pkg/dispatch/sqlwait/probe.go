@@ -53,7 +53,7 @@ func (w *Watcher) probe(ctx context.Context, waiter queue.SQLWaiter, held bool) 
 		}
 		return ticket, probeUnknown
 	case !registered:
-		return ticket, probeReady // a pop registers the group
+		return ticket, probeReady // a pop registers the group, or continues its join
 	case w.Proven() && w.Readiness.KnownEmpty(target):
 		return ticket, probeEmpty
 	}
@@ -143,6 +143,9 @@ func (w *Watcher) preflight(ctx context.Context, req *queue.PopRequest, target q
 	switch {
 	case paused:
 		w.Readiness.SetPaused(target, observation)
+		return probeEmpty, due, nil
+	case len(due.filled) > 0 && results[0].Limited:
+		w.Readiness.SetLimited(target, observation, results[0].LimitedIn)
 		return probeEmpty, due, nil
 	case len(due.filled) > 0:
 		result = probeReady

@@ -19,7 +19,7 @@ import (
 // Store has the calls of the database that a Watcher needs.
 type Store interface {
 	// Find returns the target of a pop, and registers nothing. ok is false if the queue or partition does not exist. registered is
-	// false if the group does not exist.
+	// false if the group does not exist, or if it still joins the queue.
 	Find(ctx context.Context, req *queue.PopRequest) (target queue.Target, registered, ok bool, err error)
 	// Forget drops a resolved target that does not exist any more.
 	Forget(req *queue.PopRequest, deleted queue.Target)

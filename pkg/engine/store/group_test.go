@@ -71,6 +71,21 @@ func TestAPopResumesAJoinThatStopped(t *testing.T) {
 	require.Zero(t, b.stranded())
 }
 
+// A preflight does not wait for the end of a join, so Find does not return a group that still joins.
+func TestFindLeavesOutAGroupThatJoins(t *testing.T) {
+	b := newBench(t)
+	b.half("all")
+	for _, joined := range []bool{false, true} {
+		if joined {
+			b.join("g")
+		}
+		_, registered, ok, err := b.Find(t.Context(), request("g", 1))
+		require.NoError(t, err)
+		require.True(t, ok)
+		require.Equal(t, joined, registered)
+	}
+}
+
 // Run resumes the joins that a crash stopped, without a pop.
 func TestAStartResumesTheJoins(t *testing.T) {
 	b := newBench(t)

@@ -65,12 +65,12 @@ func (s *Store) Resolve(ctx context.Context, req *queue.PopRequest) (target queu
 }
 
 // Find does the work of Resolve, but registers no group. registered is false if the group does not
-// exist.
+// exist, or if it still joins the queue. In both cases a pop must come before a Preflight.
 func (s *Store) Find(ctx context.Context, req *queue.PopRequest) (target queue.Target, registered, ok bool, err error) {
 	ctx, cancel := s.pool.Bounded(ctx)
 	defer cancel()
 	found, registered, ok, err := s.names.FindGroup(ctx, req)
-	return found.Target, registered, ok, postgres.Wrap(err)
+	return found.Target, registered && !found.Joining, ok, postgres.Wrap(err)
 }
 
 // GroupsOf returns the ids of the groups of a queue for which requests may wait on this instance: the
@@ -219,7 +219,11 @@ func (s *Store) QueuesOf(ctx context.Context, ids []queue.ID, allowed func(at in
 // instant is less than ten seconds ahead, because it may pass before the commit. Then OnReady drops the
 // floors of the group.
 func (s *Store) OnReady(ready []queue.Ready, origin events.Origin) {
-	s.floors.Ready(ready...)
+	for _, r := range ready {
+		if r.Partition != queue.Room {
+			s.floors.Ready(r)
+		}
+	}
 	if origin != events.SQL {
 		return
 	}

@@ -209,5 +209,13 @@ func appendAckResult(b []byte, index int, transactionID string, r *queue.AckResu
 		b = append(b, "null"...)
 	}
 	b = wire.AppendBool(b, `,"dlq":`, r.DeadLettered)
-	return append(b, '}')
+	return append(appendExhausted(b, r), '}')
+}
+
+// appendExhausted appends the member exhausted, if it applies.
+func appendExhausted(b []byte, r *queue.AckResult) []byte {
+	if r.Exhausted != "" {
+		b = wire.AppendString(b, `,"exhausted":`, string(r.Exhausted))
+	}
+	return b
 }

@@ -115,5 +115,9 @@ func appendAcked(b []byte, item *queue.AckItem, r *queue.OperationResult, applie
 	b = wire.AppendBool(b, `,"type":"ack","success":`, applied)
 	b = wire.AppendString(b, `,"transactionId":`, item.TransactionID)
 	b = wire.AppendStringOrNull(b, `,"error":`, failure)
-	return wire.AppendBool(b, `,"dlq":`, applied && r.Ack.DeadLettered)
+	b = wire.AppendBool(b, `,"dlq":`, applied && r.Ack.DeadLettered)
+	if applied {
+		b = appendExhausted(b, r.Ack)
+	}
+	return b
 }

@@ -9,14 +9,15 @@ import (
 	"encoding/binary"
 	"encoding/hex"
 	"hash/crc32"
-	"net"
 	"net/http"
 	"net/http/httptest"
+	"net/netip"
 	"os"
 	"path/filepath"
 	"slices"
 	"strings"
 	"sync/atomic"
+	"syscall"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -182,16 +183,28 @@ func TestFetchRefusesAnUnverifiedArchive(t *testing.T) {
 	}
 }
 
+// refusing returns an address that refuses connections. A socket is bound to its port and does not listen, so no other test or
+// program can listen there. The port of a closed listener would be free for them.
+func refusing(t *testing.T) string {
+	t.Helper()
+	socket, err := syscall.Socket(syscall.AF_INET, syscall.SOCK_STREAM, 0)
+	require.NoError(t, err)
+	t.Cleanup(func() { require.NoError(t, syscall.Close(socket)) })
+	require.NoError(t, syscall.Bind(socket, &syscall.SockaddrInet4{Addr: [4]byte{127, 0, 0, 1}}))
+	name, err := syscall.Getsockname(socket)
+	require.NoError(t, err)
+	bound, ok := name.(*syscall.SockaddrInet4)
+	require.True(t, ok)
+	return netip.AddrPortFrom(netip.AddrFrom4(bound.Addr), uint16(bound.Port)).String()
+}
+
 func TestFetchReturnsTheReasonWhenTheRepositoryIsUnreachable(t *testing.T) {
 	t.Parallel()
-	var lc net.ListenConfig
-	closed, err := lc.Listen(t.Context(), "tcp4", "127.0.0.1:0")
-	require.NoError(t, err)
-	require.NoError(t, closed.Close())
-	f, requireEmpty := fetchFrom(t, "http://"+closed.Addr().String())
-	_, err = f.fetch(t.Context())
+	addr := refusing(t)
+	f, requireEmpty := fetchFrom(t, "http://"+addr)
+	_, err := f.fetch(t.Context())
 	require.ErrorContains(t, err, "connection refused")
-	require.ErrorContains(t, err, closed.Addr().String())
+	require.ErrorContains(t, err, addr)
 	requireEmpty()
 }
 

@@ -89,6 +89,7 @@ var maxAt = time.Date(9999, 12, 31, 0, 0, 0, 0, time.UTC)
 //
 // with only the parts that apply, in this order. "born" is CatalogChanged, "all" is Resync, "r" is Ready and "p" is Partitions.
 // at is in microseconds since 1970 by the clock of the database, rounded up so that no instance looks too early. 0: unknown.
+// The partition is -1 for queue.Room.
 // Encode omits partitions that are not encodable.
 func Encode(m Notification) []string {
 	head := []byte(version + ";i=" + m.Instance.String())
@@ -135,9 +136,9 @@ func Encode(m Notification) []string {
 	return payloads
 }
 
-// encodable reports whether a decoder accepts the partition: a group above 0, and a
+// encodable reports whether a decoder accepts the partition: a group above 0, and queue.Room or a
 // partition that is not negative.
-func encodable(r queue.Ready) bool { return r.Group > 0 && r.Partition >= 0 }
+func encodable(r queue.Ready) bool { return r.Group > 0 && r.Partition >= queue.Room }
 
 // encodable reports whether a decoder accepts the partition: a queue and a partition above 0.
 func (p ReadyPartition) encodable() bool { return p.Queue > 0 && p.Partition > 0 }

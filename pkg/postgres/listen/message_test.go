@@ -37,10 +37,10 @@ func TestEncodeWritesTheDocumentedText(t *testing.T) {
 		{
 			"everything", listen.Notification{
 				Canary: math.MaxUint64, Goodbye: true, CatalogChanged: true, Resync: true,
-				Ready:      []queue.Ready{listen.Ready(12, 345, at), listen.Ready(1, 0, time.Time{})},
+				Ready:      []queue.Ready{listen.Ready(12, 345, at), listen.Ready(1, 0, time.Time{}), listen.Ready(7, queue.Room, time.Time{})},
 				Partitions: []listen.ReadyPartition{{Queue: 7, Partition: 345, At: at}, {Queue: 8, Partition: 1}},
 			},
-			[]string{";c=18446744073709551615;bye;born;all;r=12/345@1724000000000001,1/0@0;p=7/345@1724000000000001,8/1@0"},
+			[]string{";c=18446744073709551615;bye;born;all;r=12/345@1724000000000001,1/0@0,7/-1@0;p=7/345@1724000000000001,8/1@0"},
 		},
 		{"rounded up", listen.Notification{Ready: []queue.Ready{listen.Ready(1, 2, at.Add(time.Nanosecond))}}, []string{";r=1/2@1724000000000002"}},
 		{"before 1970 is now", listen.Notification{Ready: []queue.Ready{listen.Ready(1, 2, time.Unix(-5, 0))}}, []string{";r=1/2@0"}},
@@ -49,7 +49,7 @@ func TestEncodeWritesTheDocumentedText(t *testing.T) {
 			[]string{";r=1/2@253402214400000000"},
 		},
 		{"entries that cannot be decoded", listen.Notification{
-			Ready: []queue.Ready{listen.Ready(0, 1, at), listen.Ready(1, -1, at)}, Partitions: []listen.ReadyPartition{{Queue: 0, Partition: 1}, {Queue: 1}},
+			Ready: []queue.Ready{listen.Ready(0, 1, at), listen.Ready(1, -2, at)}, Partitions: []listen.ReadyPartition{{Queue: 0, Partition: 1}, {Queue: 1}},
 		}, nil},
 	} {
 		t.Run(c.name, func(t *testing.T) {

@@ -187,7 +187,7 @@ func TestResyncReplacesTheOtherEntries(t *testing.T) {
 	for name, resync := range map[string]func(*pendingNotifications){
 		"all":                (*pendingNotifications).resyncOnly,
 		"no group":           func(m *pendingNotifications) { m.add(Ready(0, 1, time.Time{})) },
-		"negative partition": func(m *pendingNotifications) { m.add(Ready(1, -1, time.Time{})) },
+		"negative partition": func(m *pendingNotifications) { m.add(Ready(1, -2, time.Time{})) },
 	} {
 		var m pendingNotifications
 		m.add(Ready(1, 2, time.Time{}))

@@ -131,7 +131,9 @@ func (s *Sender) queuesOfShared(ready []queue.Ready) map[int64]int64 {
 	}
 	groups := make(map[int64]int, len(ready))
 	for _, r := range ready {
-		groups[r.Partition]++
+		if r.Partition > 0 {
+			groups[r.Partition]++
+		}
 	}
 	shared := map[int64]int64{}
 	for partition, n := range groups {

@@ -63,7 +63,8 @@ BEGIN
     IF v_acked IS NULL THEN
         RETURN 0;
     END IF;
-    SELECT bool_or(a.verdict = 1) AS lost, bool_or(a.item = 2) AS found, bool_or(a.ended_by IS NOT NULL) AS released INTO r
+    SELECT bool_or(a.verdict = 1) AS lost, bool_or(a.item = 2) AS found, bool_or(a.ended_by IS NOT NULL) AS released,
+           bool_or(a.gives_room) AS gives_room INTO r
       FROM (SELECT p.id, p.uid FROM belfry.partition p
              WHERE p.id >= k.partition_id AND p.id <= k.partition_id
              ORDER BY p.id DESC LIMIT 1) AS p
@@ -78,6 +79,9 @@ BEGIN
         PERFORM belfry.raise_lease_lost(lease);
     ELSIF r.released THEN
         PERFORM belfry.announce_ready(k.group_id, k.partition_id);
+        IF r.gives_room THEN
+            PERFORM belfry.announce_room(k.group_id);
+        END IF;
     END IF;
     RETURN coalesce(cardinality(v_held), 0);
 END $$;

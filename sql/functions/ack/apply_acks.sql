@@ -30,10 +30,13 @@
 --      are refused. A failed ack counts a failure and starts the retry delay. If the acks of one call
 --      give several pauses, the longest applies.
 --   4. A failed ack without retries left, or dlq, makes a dead letter. The cursor skips the message,
---      but does not move past unfinished messages before it.
+--      but does not move past unfinished messages before it. With onExhausted = 'skip', a failed ack
+--      without retries left makes no dead letter. With onExhausted = 'block', it stops the cursor like
+--      rule 3 and blocks it. Until belfry.unblock, acks of unfinished messages are refused, except dlq.
 --   5. The lease ends when the cursor reaches lease_end.
 --   6. An ack of a redriven message settles only that message and does not move the cursor. A lease of
---      redriven messages ends when all of them are settled, or with the first failed ack or retry. An
+--      redriven messages ends when all of them are settled, or with the first failed ack or retry. A
+--      redriven message without retries left is out of order already, so 'block' means a dead letter. An
 --      ack without a lease is for the redriven message if the lease of the cursor delivered it, or if
 --      the cursor had passed or skipped it before the call.
 --
@@ -78,6 +81,8 @@ DECLARE
     v_touched boolean; -- the call changes the cursor
     v_stopped boolean; -- rule 3 stopped the cursor
     v_failed boolean; -- the call has a failed ack that counts a failure
+    v_blocked boolean; -- a failed ack without retries left has blocked the cursor
+    v_exhausted text; -- what happens to a message without retries left
     v_pause bigint; -- the longest pause that an ack of the call gives
     -- The state of the current ack.
     v_status smallint;
@@ -88,8 +93,8 @@ DECLARE
 BEGIN
     v_patience := CASE WHEN p_patience IS NOT NULL THEN set_config('lock_timeout', p_patience, true) END;
     FOR k IN
-        SELECT w.ord, w.retry_limit, w.retry_delay, w.retry_backoff, w.retry_delay_max, c.*
-          FROM (SELECT w.ord, w.partition_id, g.id AS group_id, q.retry_limit, q.retry_delay, q.retry_backoff, q.retry_delay_max
+        SELECT w.ord, w.retry_limit, w.retry_delay, w.retry_backoff, w.retry_delay_max, w.limits_id, c.*
+          FROM (SELECT w.ord, w.partition_id, g.id AS group_id, g.limits_id, q.retry_limit, q.retry_delay, q.retry_backoff, q.retry_delay_max
                   FROM unnest(p_partitions, p_partition_uids, p_groups) WITH ORDINALITY AS w(partition_id, uid, group_name, ord)
                  CROSS JOIN LATERAL (
                         SELECT p.uid, p.queue_id FROM belfry.partition p
@@ -98,7 +103,7 @@ BEGIN
                  CROSS JOIN LATERAL (
                         SELECT q.retry_limit, q.retry_delay, q.retry_backoff, q.retry_delay_max
                           FROM belfry.queue q WHERE q.id = p.queue_id AND (q.deleted_at IS NULL OR p_sql_consumer) OFFSET 0) AS q
-                 CROSS JOIN LATERAL (SELECT g.id FROM belfry.consumer_group g WHERE g.queue_id = p.queue_id AND g.name = w.group_name OFFSET 0) AS g
+                 CROSS JOIN LATERAL (SELECT g.id, g.limits_id FROM belfry.consumer_group g WHERE g.queue_id = p.queue_id AND g.name = w.group_name OFFSET 0) AS g
                  WHERE p.uid = w.uid
                  ORDER BY w.partition_id, g.id) AS w
          CROSS JOIN LATERAL (
@@ -116,6 +121,8 @@ BEGIN
         v_failures := k.failures;
         v_attempts := k.attempts;
         v_retry_at := k.retry_at;
+        v_blocked := k.retry_at = belfry.blocked();
+        v_exhausted := CASE WHEN k.limits_id IS NULL THEN 'deadLetter' END;
         v_changed := false;
         v_released := false;
         v_ended_by := CASE WHEN v_lease IS NULL THEN 0 END;
@@ -159,7 +166,12 @@ BEGIN
                     v_settling := array_append(v_settling, v_seq);
                     v_settled_of_lease := v_settled_of_lease + v_redelivered::integer;
                     DELETE FROM belfry.redrive x WHERE x.partition_id = k.partition_id AND x.group_id = k.group_id AND x.seq = v_seq;
-                    IF v_status <> c_completed THEN
+                    IF v_status = c_failed THEN
+                        v_exhausted := coalesce(v_exhausted, belfry.on_exhausted(k.group_id));
+                    END IF;
+                    IF v_status = c_failed AND v_exhausted = 'skip' THEN
+                        v_verdict := 7;
+                    ELSIF v_status <> c_completed THEN
                         v_verdict := 4;
                         PERFORM belfry.park(k.partition_id, k.group_id, v_seq, v_redrive_failures + (v_status = c_failed)::integer, p_errors[i]);
                     END IF;
@@ -175,13 +187,28 @@ BEGIN
                 END IF;
             ELSIF k.lease_end < 0 AND p_leases[i] = v_lease THEN
                 NULL; -- settled before
+            ELSIF v_blocked AND NOT v_stopped AND v_status <> c_dlq AND v_seq > v_committed THEN
+                v_verdict := 5; -- rule 4
             ELSIF v_status = c_dlq OR v_status = c_failed AND v_seq > v_committed AND NOT v_stopped AND v_failures >= k.retry_limit THEN
-                v_verdict := 4; -- rule 4
+                -- Rule 4.
                 v_touched := true;
-                IF (v_seq <@ v_skip) IS NOT TRUE THEN
-                    PERFORM belfry.park(k.partition_id, k.group_id, v_seq, v_failures, p_errors[i]);
-                    IF v_seq > v_committed THEN
-                        v_parked := array_append(v_parked, v_seq);
+                IF v_status = c_failed THEN
+                    v_exhausted := coalesce(v_exhausted, belfry.on_exhausted(k.group_id));
+                END IF;
+                IF v_status = c_failed AND v_exhausted = 'block' AND (v_seq <@ v_skip) IS NOT TRUE THEN
+                    v_verdict := 6;
+                    v_stopped := true;
+                    v_failed := true;
+                    v_blocked := true;
+                ELSE
+                    v_verdict := CASE WHEN v_status = c_failed AND v_exhausted = 'skip' THEN 7 ELSE 4 END;
+                    IF (v_seq <@ v_skip) IS NOT TRUE THEN
+                        IF v_verdict = 4 THEN
+                            PERFORM belfry.park(k.partition_id, k.group_id, v_seq, v_failures, p_errors[i]);
+                        END IF;
+                        IF v_seq > v_committed THEN
+                            v_parked := array_append(v_parked, v_seq);
+                        END IF;
                     END IF;
                 END IF;
             ELSIF v_seq <= v_committed THEN
@@ -199,13 +226,13 @@ BEGIN
                     v_failed := v_failed OR v_status = c_failed;
                 END IF;
             END IF;
-            IF v_status > c_completed AND (v_verdict IS NULL OR v_verdict = 4) AND (v_redelivered IS NOT NULL OR v_seq > k.committed) THEN
+            IF v_status > c_completed AND (v_verdict IS NULL OR v_verdict IN (4, 6, 7)) AND (v_redelivered IS NOT NULL OR v_seq > k.committed) THEN
                 v_tried := array_append(v_tried, ROW(k.partition_id, v_seq, k.group_id, 0,
                     CASE WHEN v_redelivered OR v_seq <= k.lease_end THEN belfry.lease_begin(v_lease) END, v_now, v_status, v_lease,
                     convert_from(p_errors[i], 'UTF8'), p_consumers[i], p_instance)::belfry.attempt);
             END IF;
             IF v_verdict IS NOT NULL THEN
-                RETURN NEXT ROW(1, i, v_verdict, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL)::belfry.ack_row;
+                RETURN NEXT ROW(1, i, v_verdict, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL)::belfry.ack_row;
             END IF;
 
             -- After the last ack of the call: move the cursor past dead letters, count a failure, and
@@ -223,6 +250,7 @@ BEGIN
                 IF v_committed > v_committed_before THEN
                     v_failures := 0;
                     v_retry_at := NULL;
+                    v_blocked := v_blocked AND v_stopped; -- otherwise a dlq ack has finished the message
                     -- The new first message was delivered once if it is in the delivered batch.
                     v_attempts := CASE WHEN v_committed >= k.lease_end AND (k.lease_end >= 0 OR v_lease IS NULL) THEN 0
                                        ELSE least(v_attempts, 1) END;
@@ -233,6 +261,9 @@ BEGIN
                 END IF;
                 IF v_pause IS NOT NULL THEN
                     v_retry_at := v_now + v_pause * interval '1 millisecond';
+                END IF;
+                IF v_blocked THEN
+                    v_retry_at := belfry.blocked();
                 END IF;
             END IF;
             IF v_settling IS NOT NULL THEN
@@ -253,9 +284,9 @@ BEGIN
         IF v_changed OR v_redeliver OR v_settled_count > 0 THEN
             v_changes := array_append(v_changes, ROW(k.ctid, k.ord, k.partition_id, k.group_id, CASE WHEN k.lease_until > v_now THEN k.lease_id END,
                 v_ended_by, v_released, v_committed, v_skip, v_failures, v_attempts, v_retry_at, v_settled_count, v_settled_of_lease,
-                v_now)::belfry.ack_change);
+                v_now, k.limits_id)::belfry.ack_change);
         ELSE
-            RETURN NEXT ROW(2, NULL, NULL, k.ord, k.partition_id, k.group_id, v_lease, v_ended_by, NULL, NULL, NULL)::belfry.ack_row;
+            RETURN NEXT ROW(2, NULL, NULL, k.ord, k.partition_id, k.group_id, v_lease, v_ended_by, NULL, NULL, NULL, NULL)::belfry.ack_row;
         END IF;
     END LOOP;
 
@@ -296,5 +327,6 @@ BEGIN
               CASE WHEN d.released THEN c.ready_at END,
               CASE WHEN d.released THEN extract(epoch FROM c.ready_at - statement_timestamp())::float8 END,
               d.released AND CASE WHEN c.redrives > 0 OR d.settled > 0 THEN true
-                                  WHEN c.ready_at IS NULL THEN NOT p_alone OR NOT belfry.hold_drained(d.partition_id, d.committed) ELSE false END;
+                                  WHEN c.ready_at IS NULL THEN NOT p_alone OR NOT belfry.hold_drained(d.partition_id, d.committed) ELSE false END,
+              d.released AND d.limits_id IS NOT NULL AND belfry.counts_leases(d.limits_id);
 END $$;

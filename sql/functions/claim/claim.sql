@@ -169,13 +169,14 @@ BEGIN
         v_limit := v_room;
         v_more := false;
         IF (f.expire_after_seconds > 0 OR f.max_deliveries > 0) AND f.ready_at <= v_now THEN
-            SELECT s.moved, s.committed, s.skip, s.expired, s.given_up, s.more, s.alone INTO skipped
+            SELECT s.moved, s.committed, s.skip, s.expired, s.given_up, s.skipped, s.blocked, s.more, s.alone INTO skipped
               FROM belfry.skip_undeliverable(k.partition_id, p_group, v_now, f.expire_after_seconds, f.dead_letter_expired,
                                     f.max_deliveries) AS s;
             v_moved := true;
             IF skipped.moved THEN
                 r.expired := skipped.expired;
                 r.given_up := skipped.given_up;
+                r.skipped := skipped.skipped;
                 k.committed := skipped.committed;
                 k.skip := skipped.skip;
                 k.failures := 0;
@@ -183,6 +184,8 @@ BEGIN
                 f.ready_at := belfry.ready_at(k.partition_id, skipped.committed, f.last_seq, f.last_push_at, f.visible_until,
                                               f.delayed_processing, f.window_buffer, NULL, NULL);
                 v_more := skipped.more;
+            ELSIF skipped.blocked THEN
+                f.ready_at := belfry.blocked();
             END IF;
             IF skipped.alone AND p_lease IS NOT NULL THEN
                 v_limit := 1;
@@ -259,7 +262,13 @@ BEGIN
             v_admitted := belfry.admit(f.limits_id, p_group, k.partition_id, p_lease, v_taken, true, v_now);
             v_limited_until := v_admitted.next_at;
             v_refused := v_admitted.room = 0;
-            EXIT WHEN v_refused;
+            IF v_refused THEN -- the cursor stays due
+                IF r.expired IS NOT NULL OR r.given_up IS NOT NULL THEN
+                    r.outcome := 3;
+                    RETURN NEXT r;
+                END IF;
+                EXIT;
+            END IF;
             IF v_admitted.room < v_taken THEN
                 v_taken := v_admitted.room;
                 SELECT m.seq INTO v_upto
@@ -299,7 +308,7 @@ BEGIN
         END IF;
         RETURN NEXT r;
         RETURN QUERY
-        SELECT 2::smallint, k.partition_id, NULL::smallint, NULL::timestamptz, NULL::boolean, NULL::bigint, NULL::bigint, NULL::json,
+        SELECT 2::smallint, k.partition_id, NULL::smallint, NULL::timestamptz, NULL::boolean, NULL::bigint, NULL::bigint, NULL::bigint, NULL::json,
                m.seq, m.id, m.transaction_id, m.trace_id, m.payload, m.created_at, m.producer_sub, m.headers, m.encrypted, v_attempt,
                NULL::boolean, NULL::boolean, NULL::timestamptz, NULL::timestamptz, NULL::timestamptz, NULL::timestamptz
           FROM belfry.message m

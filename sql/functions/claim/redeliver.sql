@@ -8,7 +8,7 @@
 -- messages already.
 --
 -- maxDeliveries counts the deliveries since the redrive. A message that reached maxDeliveries becomes a
--- dead letter again. A message with one delivery left is delivered alone: if it kills its consumer, no
+-- dead letter again, or settled with onExhausted = 'skip'. A message with one delivery left is delivered alone: if it kills its consumer, no
 -- other message uses up a delivery.
 CREATE FUNCTION belfry.redeliver(
     p_group bigint, p_partition bigint, p_batch bigint, p_lease uuid, p_lease_time interval, p_now timestamptz,
@@ -20,6 +20,7 @@ DECLARE
     v_seqs bigint[];
     v_attempts integer[];
     v_given_up bigint[];
+    v_skips boolean;
     v_settled bigint;
     v_bytes bigint := 0;
     v_left integer;
@@ -71,6 +72,7 @@ BEGIN
         RETURN;
     END IF;
     IF v_given_up IS NOT NULL THEN
+        v_skips := belfry.on_exhausted(p_group) = 'skip';
         WITH gone AS (
             DELETE FROM belfry.redrive d
              WHERE d.partition_id = p_partition AND d.group_id = p_group AND d.seq = ANY (v_given_up)
@@ -80,10 +82,15 @@ BEGIN
         SELECT p_partition, g.seq, p_group, g.attempts,
                'delivered ' || g.deliveries || ' times since it was redriven, without success (maxDeliveries)'
           FROM gone g
+         WHERE NOT v_skips
          ORDER BY g.seq
         ON CONFLICT (partition_id, group_id, seq) DO NOTHING;
         v_settled := v_settled + cardinality(v_given_up);
-        r.given_up := cardinality(v_given_up);
+        IF v_skips THEN
+            r.skipped := cardinality(v_given_up);
+        ELSE
+            r.given_up := cardinality(v_given_up);
+        END IF;
     END IF;
     r.item := 1;
     r.partition_id := p_partition;
@@ -121,7 +128,7 @@ BEGIN
     END IF;
     RETURN NEXT r;
     RETURN QUERY
-    SELECT 2::smallint, p_partition, NULL::smallint, NULL::timestamptz, NULL::boolean, NULL::bigint, NULL::bigint, NULL::json,
+    SELECT 2::smallint, p_partition, NULL::smallint, NULL::timestamptz, NULL::boolean, NULL::bigint, NULL::bigint, NULL::bigint, NULL::json,
            m.seq, m.id, m.transaction_id, m.trace_id, m.payload, m.created_at, m.producer_sub, m.headers, m.encrypted,
            CASE WHEN p_lease IS NULL THEN 0 ELSE d.attempts END,
            NULL::boolean, NULL::boolean, NULL::timestamptz, NULL::timestamptz, NULL::timestamptz, NULL::timestamptz

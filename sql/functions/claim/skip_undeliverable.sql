@@ -5,7 +5,8 @@
 --    decreases, so they are a prefix of the log. With p_dead_letter_expired they become dead
 --    letters, at most 1000 in one call. more is true if further expired messages are left.
 -- 2. A first message that was delivered p_max_deliveries times (0: no limit) becomes a dead letter.
---    Then given_up is 1.
+--    Then given_up is 1. With onExhausted = 'skip' it becomes no dead letter, and skipped is 1. With
+--    onExhausted = 'block' the cursor does not move, and blocked is true.
 --
 -- alone is true if the first message must be delivered alone. An expired lease does not say which of its
 -- messages kills the consumer. So the last attempt delivers each message of the batch alone, and only
@@ -15,7 +16,7 @@
 CREATE FUNCTION belfry.skip_undeliverable(
     p_partition bigint, p_group bigint, p_now timestamptz,
     p_expire_after bigint, p_dead_letter_expired boolean, p_max_deliveries bigint
-) RETURNS TABLE (moved boolean, committed bigint, skip int8multirange, expired bigint, given_up integer, more boolean, alone boolean)
+) RETURNS TABLE (moved boolean, committed bigint, skip int8multirange, expired bigint, given_up integer, skipped integer, blocked boolean, more boolean, alone boolean)
 LANGUAGE plpgsql AS $$
 #variable_conflict use_column
 DECLARE
@@ -29,6 +30,8 @@ BEGIN
     committed := c.committed;
     expired := 0;
     given_up := 0;
+    skipped := 0;
+    blocked := false;
     more := false;
 
     IF p_expire_after > 0 AND (
@@ -58,10 +61,19 @@ BEGIN
          WHERE m.partition_id = p_partition AND m.seq > c.committed AND (c.skip IS NULL OR NOT m.seq <@ c.skip)
          ORDER BY m.seq LIMIT 1;
         IF v_head IS NOT NULL THEN
-            PERFORM belfry.park(p_partition, p_group, v_head, c.attempts,
-                                convert_to('delivered ' || c.attempts || ' times without success (maxDeliveries)', 'UTF8'));
-            given_up := 1;
-            committed := v_head;
+            CASE belfry.on_exhausted(p_group)
+                WHEN 'block' THEN
+                    UPDATE belfry.cursor k SET retry_at = belfry.blocked() WHERE k.partition_id = p_partition AND k.group_id = p_group;
+                    blocked := true;
+                WHEN 'skip' THEN
+                    skipped := 1;
+                    committed := v_head;
+                ELSE
+                    PERFORM belfry.park(p_partition, p_group, v_head, c.attempts,
+                                        convert_to('delivered ' || c.attempts || ' times without success (maxDeliveries)', 'UTF8'));
+                    given_up := 1;
+                    committed := v_head;
+            END CASE;
         END IF;
     END IF;
 

@@ -15,6 +15,8 @@ BEGIN
             DETAIL = format('seconds is %s.', coalesce(seconds::text, 'NULL')), HINT = 'A year has 31536000 seconds.';
     END IF;
     PERFORM belfry.check_lease(lease);
+    -- The UPDATE reads the clock under this lock; see belfry.take_slot.
+    PERFORM FROM belfry.cursor c WHERE c.lease_id = extend.lease AND c.lease_until > clock_timestamp() FOR NO KEY UPDATE;
     UPDATE belfry.cursor c
        SET lease_until = greatest(c.lease_until, clock_timestamp() + make_interval(secs => seconds)),
            ready_at = greatest(c.lease_until, clock_timestamp() + make_interval(secs => seconds))

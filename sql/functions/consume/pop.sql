@@ -70,6 +70,7 @@ BEGIN
     IF (SELECT q.paused FROM belfry.queue q WHERE q.id = v_queue.id) OR (SELECT g.paused FROM belfry.consumer_group g WHERE g.id = v_group) THEN
         RETURN; -- a resume notifies waiting sessions
     END IF;
+    PERFORM belfry.check_limits(v_group);
 
     -- A joining group has no floor: a commit of join_page may make cursors ready below it.
     IF v_partition IS NULL AND NOT v_joining THEN
@@ -117,7 +118,7 @@ BEGIN
                 SELECT c.* FROM belfry.claim(v_group, k.partition_id, 1, v_room, v_lease) AS c
             LOOP
                 IF r.item = 1 THEN
-                    v_skipped := v_skipped OR r.expired IS NOT NULL OR r.given_up IS NOT NULL;
+                    v_skipped := v_skipped OR r.expired IS NOT NULL OR r.given_up IS NOT NULL OR r.skipped IS NOT NULL OR r.ready_at = belfry.blocked();
                     v_limited := v_limited OR r.outcome = 6;
                 ELSIF r.item = 2 THEN
                     IF r.encrypted THEN
@@ -138,7 +139,7 @@ BEGIN
                 END IF;
             END LOOP;
             IF v_received = 0 AND v_skipped THEN
-                -- The claim skipped messages (expired, or delivered too often), so it is not rolled back.
+                -- The claim skipped messages (expired, or delivered too often) or blocked the cursor, so it is not rolled back.
                 UPDATE belfry.cursor c
                    SET ready_at = clock_timestamp()
                  WHERE c.partition_id = k.partition_id AND c.group_id = v_group

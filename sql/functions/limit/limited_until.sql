@@ -23,12 +23,14 @@ BEGIN
     END IF;
     IF l.rate_messages IS NOT NULL THEN
         v_next := greatest(v_next, (
-            SELECT CASE WHEN count(*) = belfry.bucket_parts(0, l.rate_burst) THEN nullif(greatest(min(
-                       b.full_at - make_interval(secs => (l.rate_burst / t.parts + (b.part < l.rate_burst % t.parts)::integer - 1)
-                           * extract(epoch FROM l.rate_per) * t.parts / l.rate_messages)), v_now), v_now) END
+            SELECT CASE WHEN count(*) = max(p.parts) THEN nullif(greatest(min(
+                       least(b.full_at, b.taken_at + make_interval(secs => t.burst * t.token)) - make_interval(secs => (t.burst - 1) * t.token)), v_now), v_now) END
               FROM belfry.limit_bucket b
-             CROSS JOIN LATERAL (SELECT belfry.bucket_parts(0, l.rate_burst) AS parts) AS t
-             WHERE b.group_id = p_group AND b.tenant_id = 0 AND b.part < t.parts));
+             CROSS JOIN LATERAL (SELECT belfry.bucket_parts(0, l.rate_burst) AS parts) AS p
+             CROSS JOIN LATERAL (
+                    SELECT l.rate_burst / p.parts + (b.part < l.rate_burst % p.parts)::integer AS burst,
+                           extract(epoch FROM l.rate_per) * p.parts / l.rate_messages AS token) AS t -- the seconds for one token
+             WHERE b.group_id = p_group AND b.tenant_id = 0 AND b.part < p.parts));
     END IF;
     RETURN v_next;
 END $$;

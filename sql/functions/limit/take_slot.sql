@@ -7,15 +7,18 @@
 -- No claim makes more than p_limit leases live, for these reasons:
 --
 --   1. A lease begins only in a transaction that has written its id into a row of belfry.limit_slot. The number
---      of the row is between 1 and the limit, and a number has one row: its insert holds an advisory lock.
+--      of the row is between 1 and the limit, and a number has one row; see belfry.new_limit_row.
 --   2. A claim replaces the lease of a row only if the lease is over, and it holds the lock of the row from
 --      before its check until its commit. A lease that is over stays over, so an old snapshot does no harm.
 --   3. A lease also ends by the clock. An extension at that instant might make it live again. An extension
---      holds the lock of the cursor, and compares the clock with the end of the lease after it has the lock.
+--      holds the lock of the cursor, and compares the end of the lease with a clock that it reads under the lock.
 --      So the check takes the lock too. If another session holds it, the lease counts as live.
 --   4. After the limit was lowered, leases in rows above the limit may be live. Then only the rows up to v_usable are
 --      used: as many as the limit, less the live leases in rows above v_usable. A claim at the same time that has a
 --      newer snapshot may use more rows. Its sum is right too, and it includes the rows of this claim.
+--
+--   5. A snapshot of REPEATABLE READ may be older than the limit, or than the rows. Then belfry.pop fails with 40001: in
+--      belfry.check_limits, at the lock of a row that has changed, or at the insert of a row that exists.
 --
 -- It begins at row 1 if the limit is low, so that few rows exist. Otherwise it begins at random, so it reads few rows
 -- unless nearly all leases are live.
@@ -28,7 +31,7 @@ DECLARE
     v_free boolean;
     slots CURSOR FOR
         SELECT n.slot, s.ctid, s.partition_id, s.lease_id, c.lease_until
-          FROM generate_series(0, v_usable - 1) AS i(i)
+          FROM (SELECT generate_series(0, v_usable - 1) AS i) AS i -- makes the numbers one by one, unlike a function in FROM
          CROSS JOIN LATERAL (SELECT (v_begin + i.i) % v_usable + 1 AS slot) AS n
           LEFT JOIN LATERAL (
                 SELECT s.ctid, s.partition_id, s.lease_id FROM belfry.limit_slot s
@@ -55,10 +58,8 @@ BEGIN
             v_next := least(v_next, k.lease_until);
             CONTINUE;
         ELSIF k.ctid IS NULL THEN
-            v_free := pg_try_advisory_xact_lock(belfry.limit_key(1, p_group, p_tenant, k.slot));
-            IF v_free AND NOT EXISTS (
-                SELECT FROM belfry.limit_slot s WHERE s.group_id = p_group AND s.tenant_id = p_tenant AND s.slot = k.slot)
-            THEN
+            v_free := belfry.new_limit_row(1, p_group, p_tenant, k.slot);
+            IF v_free THEN
                 INSERT INTO belfry.limit_slot (group_id, tenant_id, slot, partition_id, lease_id)
                 VALUES (p_group, p_tenant, k.slot, p_partition, p_lease);
                 CLOSE slots;

@@ -22,6 +22,7 @@ DECLARE
     v_part bigint;
     v_burst bigint; -- of the part
     v_full_at timestamptz;
+    v_taken_at timestamptz;
     v_place tid;
     v_left bigint;
     v_n bigint;
@@ -41,29 +42,29 @@ BEGIN
             PERFORM belfry.wait_for_bucket(p_group, p_tenant, v_part);
             v_now := clock_timestamp();
         END IF;
-        SELECT b.ctid, b.full_at INTO v_place, v_full_at
+        SELECT b.ctid, b.full_at, b.taken_at INTO v_place, v_full_at, v_taken_at
           FROM belfry.limit_bucket b
          WHERE b.group_id = p_group AND b.tenant_id = p_tenant AND b.part = v_part
            FOR NO KEY UPDATE SKIP LOCKED;
         IF NOT FOUND THEN
             IF EXISTS (SELECT FROM belfry.limit_bucket b WHERE b.group_id = p_group AND b.tenant_id = p_tenant AND b.part = v_part)
-               OR NOT pg_try_advisory_xact_lock(belfry.limit_key(2, p_group, p_tenant, v_part))
+               OR NOT belfry.new_limit_row(2, p_group, p_tenant, v_part)
             THEN
                 v_busy := v_part;
-            ELSIF NOT EXISTS (SELECT FROM belfry.limit_bucket b WHERE b.group_id = p_group AND b.tenant_id = p_tenant AND b.part = v_part) THEN
-                INSERT INTO belfry.limit_bucket (group_id, tenant_id, part, full_at)
-                VALUES (p_group, p_tenant, v_part, v_now)
-                RETURNING ctid, full_at INTO v_place, v_full_at;
             ELSE
-                v_busy := v_part;
+                INSERT INTO belfry.limit_bucket (group_id, tenant_id, part, full_at, taken_at)
+                VALUES (p_group, p_tenant, v_part, v_now, v_now)
+                RETURNING ctid, full_at, taken_at INTO v_place, v_full_at, v_taken_at;
             END IF;
         END IF;
         IF v_place IS NOT NULL THEN
+            -- taken_at: with the rate of now, the part was at most empty then. This matters after the rate was raised.
+            v_full_at := least(v_full_at, v_taken_at + make_interval(secs => (ceil(v_burst * v_microseconds) + 1) / 1e6));
             v_left := v_burst - ceil(greatest(extract(epoch FROM v_full_at - v_now) * 1e6, 0) / v_microseconds - 1e-9)::bigint;
             v_n := greatest(least(v_left, p_want - granted), 0);
             IF v_n > 0 AND p_spend THEN
                 v_full_at := greatest(v_full_at, v_now) + make_interval(secs => ceil(v_n * v_microseconds) / 1e6);
-                UPDATE belfry.limit_bucket b SET full_at = v_full_at WHERE b.ctid = v_place;
+                UPDATE belfry.limit_bucket b SET full_at = v_full_at, taken_at = v_now WHERE b.ctid = v_place;
             END IF;
             granted := granted + v_n;
             IF v_left - v_n > 0 THEN

@@ -10,7 +10,7 @@ DECLARE
 BEGIN
     usable := NULL;
     FOR k IN
-        SELECT s.ctid, s.slot, s.lease_id, c.lease_until
+        SELECT s.ctid, s.slot, s.partition_id, s.lease_id, c.lease_until
           FROM belfry.limit_slot s
           LEFT JOIN LATERAL (
                 SELECT CASE WHEN c.lease_id = s.lease_id THEN c.lease_until END AS lease_until FROM belfry.cursor c
@@ -20,12 +20,18 @@ BEGIN
          ORDER BY s.slot DESC
     LOOP
         EXIT WHEN k.slot <= p_limit AND k.slot + v_above <= p_limit;
+        IF k.lease_until <= p_now AND belfry.lease_is_over(k.partition_id, p_group, k.lease_id) THEN
+            k.lease_until := NULL;
+        END IF;
         IF k.lease_until IS NULL AND k.slot > p_limit THEN
             DELETE FROM belfry.limit_slot s
              WHERE s.ctid = (SELECT o.ctid FROM belfry.limit_slot o WHERE o.ctid = k.ctid AND o.lease_id = k.lease_id FOR UPDATE SKIP LOCKED);
-            CONTINUE WHEN FOUND;
+            IF FOUND THEN
+                DELETE FROM belfry.limit_number n
+                 WHERE n.group_id = p_group AND n.tenant_id = p_tenant AND n.kind = 1 AND n.number = k.slot;
+                CONTINUE;
+            END IF;
         END IF;
-        -- A lease that has ended by the clock counts too, because it may be extended at this instant.
         IF k.lease_until IS NOT NULL OR k.slot > p_limit THEN
             v_above := v_above + 1;
             next := least(next, greatest(k.lease_until, p_now + interval '10 milliseconds'));

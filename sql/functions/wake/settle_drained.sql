@@ -43,7 +43,7 @@ BEGIN
             CONTINUE;
         END IF;
         UPDATE belfry.cursor c
-           SET committed = p.last_seq, skip = NULL, attempts = 0, failures = 0, ready_at = NULL,
+           SET committed = p.last_seq, skip = NULL, attempts = 0, failures = 0, retry_at = NULL, ready_at = NULL,
                lease_id = NULL, lease_until = NULL, lease_end = NULL
           FROM (SELECT p.last_seq
                   FROM belfry.partition p

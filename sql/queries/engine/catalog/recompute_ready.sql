@@ -4,7 +4,7 @@
 -- transactions that had locked the cursors before. A wake must follow the commit. This statement skips
 -- the cursors that wait for the start of their group. The wake handles these cursors.
 --
--- A retry delay stays, unless the retry_delay of the queue is 0 now. The retry delay of a redriven
+-- A retry delay stays, unless the retry_delay of the queue is 0 now. A blocked cursor stays blocked. The retry delay of a redriven
 -- message also stays if the cursor has a live lease.
 WITH unleased AS MATERIALIZED (
     SELECT k.ctid, d.partition_id, d.group_id
@@ -27,9 +27,9 @@ WITH unleased AS MATERIALIZED (
 UPDATE belfry.cursor c
    SET ready_at = belfry.ready_at(u.partition_id, c.committed, p.last_seq, p.last_push_at, p.visible_until,
                                   q.delayed_processing, q.window_buffer,
-                                  CASE WHEN q.retry_delay > 0 THEN c.retry_at END, c.redrives,
+                                  CASE WHEN q.retry_delay > 0 OR c.retry_at = belfry.blocked() THEN c.retry_at END, c.redrives,
                                   CASE WHEN q.retry_delay > 0 THEN u.group_id END),
-       retry_at = CASE WHEN q.retry_delay > 0 THEN c.retry_at END,
+       retry_at = CASE WHEN q.retry_delay > 0 OR c.retry_at = belfry.blocked() THEN c.retry_at END,
        lease_id = NULL, lease_until = NULL, lease_end = NULL
   FROM unleased u
   CROSS JOIN LATERAL (

@@ -1,6 +1,7 @@
 -- Does the same as ack_apply.sql for a transaction with required leases: it also locks the cursors with
 -- the leases $12. $1 to $11, and $13 and $14, are the parameters of ack_apply.sql.
-SELECT a.item, a.entry, a.verdict, a.cursor_index, a.partition_id, a.group_id, a.lease_before, a.ended_by, a.ready_at, a.ready_in, a.needs_wake
+SELECT a.item, a.entry, a.verdict, a.cursor_index, a.partition_id, a.group_id, a.lease_before, a.ended_by, a.ready_at, a.ready_in, a.needs_wake,
+       a.gives_room
   FROM (SELECT array_agg(l.partition_id) AS partitions, array_agg(l.uid) AS uids, array_agg(l.name) AS groups
           FROM (SELECT c.partition_id, p.uid, g.name
                   FROM unnest($12::uuid[]) AS l(id)

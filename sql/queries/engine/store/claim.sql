@@ -3,7 +3,7 @@
 -- floors), $10 bytes at most. $11: the transaction makes no other claim.
 --
 -- $9: the epoch in which $1 and $2 are valid. If the epoch differs, the group does not exist.
-SELECT c.item, c.partition_id, c.outcome, c.ready_at, c.needs_wake, c.expired, c.given_up, c.undo,
+SELECT c.item, c.partition_id, c.outcome, c.ready_at, c.needs_wake, c.expired, c.given_up, c.skipped, c.undo,
        c.seq, c.id, c.transaction_id, c.trace_id, c.payload, c.created_at, c.producer_sub, c.headers, c.encrypted, c.attempt,
        c.group_exists, c.was_due, c.next_ready_at, c.database_now, c.due_floor, c.next_floor
   FROM belfry.claim(CASE WHEN belfry.epoch() = $9::bigint THEN $1::bigint ELSE 0 END, $2::bigint, $3::bigint, $4::bigint, $5::uuid,

@@ -10,13 +10,14 @@ WITH held AS MATERIALIZED (
               WHERE g.id = c.group_id) IS NOT NULL
      ORDER BY c.partition_id + 0, c.group_id -- + 0 avoids the order of an index
        FOR NO KEY UPDATE
+), locked AS MATERIALIZED (
+    SELECT h.partition_id, h.group_id, clock_timestamp() AS at FROM held h -- under the lock; see belfry.take_slot
 ), extended AS (
     UPDATE belfry.cursor c
        SET lease_until = greatest(c.lease_until, statement_timestamp() + make_interval(secs => $2::bigint)),
            ready_at = greatest(c.lease_until, statement_timestamp() + make_interval(secs => $2::bigint))
-      FROM held h
-     WHERE c.partition_id = h.partition_id AND c.group_id = h.group_id
-       AND c.lease_id = $1::uuid AND c.lease_until > clock_timestamp() -- under the lock; see belfry.take_slot
+      FROM locked l
+     WHERE c.partition_id = l.partition_id AND c.group_id = l.group_id AND c.lease_id = $1::uuid AND c.lease_until > l.at
     RETURNING c.lease_until
 )
 SELECT min(e.lease_until) AS expires_at,

@@ -16,7 +16,7 @@ WITH held AS MATERIALIZED (
 )
 UPDATE belfry.cursor c
    SET ready_at = statement_timestamp() + make_interval(secs => $3::bigint),
-       retry_at = statement_timestamp() + make_interval(secs => $3::bigint),
+       retry_at = CASE WHEN c.retry_at = belfry.blocked() THEN c.retry_at ELSE statement_timestamp() + make_interval(secs => $3::bigint) END,
        lease_id = NULL, lease_until = NULL, lease_end = NULL
   FROM held h
  WHERE c.partition_id = $2::bigint AND c.group_id >= $1::bigint AND c.group_id <= $1::bigint

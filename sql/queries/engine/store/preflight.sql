@@ -5,7 +5,8 @@
 -- For each position (from 1), returns the partitions that have been due the longest, and the partition
 -- that is due next. If there is none, it returns one row with NULL as partition_id. group_exists is
 -- false if the epoch differs, or if the group has no cursor in the requested partition. The depth of a
--- paused partition is 0. lease_seconds is the lease time of the queue. The cost grows with the number of
+-- paused partition is 0. lease_seconds is the lease time of the queue. limited_in is the
+-- time until the limits of the group allow a claim; NULL: they allow one now. The cost grows with the number of
 -- positions, not with the number of partitions.
 SELECT k.ord,
        home.id IS NOT NULL AND k.epoch = belfry.epoch() AND (k.partition_id = 0 OR (
@@ -18,12 +19,14 @@ SELECT k.ord,
        coalesce(d.lease_until > statement_timestamp(), false) AS leased,
        coalesce(home.window_buffer > 0 AND p.last_push_at + make_interval(secs => home.window_buffer) > statement_timestamp(),
                 false) AS window_open,
-       coalesce(home.paused OR g.paused, false) AS paused, home.lease_seconds, statement_timestamp() AS database_now
+       coalesce(home.paused OR g.paused, false) AS paused, home.lease_seconds, statement_timestamp() AS database_now,
+       CASE WHEN g.limits_id IS NOT NULL THEN
+           extract(epoch FROM belfry.limited_until(k.group_id, g.limits_id) - statement_timestamp())::float8 END AS limited_in
   FROM unnest($1::bigint[], $2::bigint[], $3::bigint[], $4::timestamptz[], $5::timestamptz[],
               $6::bigint[])
        WITH ORDINALITY AS k(group_id, partition_id, want, floor, next_floor, epoch, ord)
   LEFT JOIN LATERAL (
-        SELECT g.queue_id, g.paused FROM belfry.consumer_group g WHERE g.id = k.group_id OFFSET 0) AS g ON true
+        SELECT g.queue_id, g.paused, g.limits_id FROM belfry.consumer_group g WHERE g.id = k.group_id OFFSET 0) AS g ON true
   LEFT JOIN LATERAL (
         SELECT q.id, q.window_buffer, q.paused, coalesce(nullif(q.lease_time, 0), 60)::float8 AS lease_seconds
           FROM belfry.queue q WHERE q.id = g.queue_id AND q.deleted_at IS NULL OFFSET 0) AS home ON true

@@ -3,7 +3,7 @@
 -- the commit: it also sets ready_at to the end of the retry delay of redriven messages. $1 partition id,
 -- $2 group id.
 UPDATE belfry.cursor c
-   SET committed = p.last_seq, skip = NULL, attempts = 0, failures = 0, ready_at = NULL,
+   SET committed = p.last_seq, skip = NULL, attempts = 0, failures = 0, retry_at = NULL, ready_at = NULL,
        lease_id = NULL, lease_until = NULL, lease_end = NULL
   FROM belfry.partition p
  WHERE c.partition_id = $1::bigint AND c.group_id = $2::bigint AND p.id = $1::bigint

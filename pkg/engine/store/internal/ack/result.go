@@ -16,6 +16,7 @@ const (
 	ErrMessageNotFound = "Message not found"
 	errLease           = "Invalid or expired lease"
 	errNoCursor        = "The consumer group has not popped from this partition"
+	errBlocked         = "The partition is blocked for the consumer group: an operator must decide about its first message"
 	errAfterFailure    = "Not applied: an earlier message of this partition failed in the same call, so this one is redelivered with it"
 )
 
@@ -29,8 +30,8 @@ const (
 	itemCursor item = 2
 )
 
-// verdict says why an ack was not applied, or that it made a dead letter. An ack that was applied
-// has no verdict.
+// verdict says why an ack was not applied, or what happened to a message without a retry left. Any other
+// ack that was applied has no verdict.
 type verdict int16
 
 const (
@@ -38,6 +39,9 @@ const (
 	verdictAfterFailure verdict = 2
 	verdictNoEffect     verdict = 3
 	verdictDeadLetter   verdict = 4
+	verdictBlocked      verdict = 5
+	verdictBlocks       verdict = 6
+	verdictSkipped      verdict = 7
 )
 
 // row is one row of belfry.apply_acks. Only the columns of its item are set.
@@ -54,6 +58,7 @@ type row struct {
 	readyAt          pgtype.Timestamptz
 	readyIn          pgtype.Float8
 	needsWake        pgtype.Bool
+	givesRoom        pgtype.Bool
 }
 
 // lockedCursor is a locked cursor with its lease before and after the acks.
@@ -75,7 +80,7 @@ func (f *Flush) Read(results pgx.BatchResults) error {
 	var r row
 	columns := []any{
 		&r.item, &r.entry, &r.verdict, &r.cursor, &r.partition, &r.group, &r.leaseBefore, &r.endedBy, &r.readyAt, &r.readyIn,
-		&r.needsWake,
+		&r.needsWake, &r.givesRoom,
 	}
 	err := pipeline.ForEach(results, "applying acks", columns, func() error {
 		switch r.item {
@@ -109,6 +114,9 @@ func (f *Flush) addCursor(r *row) {
 	}
 	if r.needsWake.Bool {
 		f.needWake = append(f.needWake, r.partition.Int64)
+	}
+	if r.givesRoom.Bool {
+		f.ready = append(f.ready, queue.Ready{Group: r.group.Int64, Partition: queue.Room})
 	}
 	if r.readyIn.Valid {
 		f.ready = append(f.ready, queue.Ready{
@@ -154,6 +162,14 @@ func (f *Flush) applyVerdict(r *row) {
 		case verdictDeadLetter:
 			result.DeadLettered = true
 			continue
+		case verdictBlocks:
+			result.Exhausted = queue.ExhaustedBlocked
+			continue
+		case verdictSkipped:
+			result.Exhausted = queue.ExhaustedSkipped
+			continue
+		case verdictBlocked:
+			result.Error = errBlocked
 		case verdictLease:
 			result.Error = errLease
 		case verdictAfterFailure:

@@ -29,6 +29,9 @@ type cursorState struct {
 	// determines the jitter.
 	retryBackoff time.Duration
 	random       float64
+	// onExhausted is deadLetter, block or skip. blocked is set if the cursor is blocked.
+	onExhausted string
+	blocked     bool
 }
 
 // ackEntry is one acknowledgment of an existing message.
@@ -45,6 +48,8 @@ type ackVerdict struct {
 	success bool
 	err     string
 	dead    bool
+	// exhausted is set if a message without retries left became no dead letter.
+	exhausted queue.Exhausted
 	// park is set if a dead letter must be stored. failures is its number of failures.
 	park     bool
 	failures int32
@@ -62,6 +67,8 @@ type ackChange struct {
 	done    int64
 	// retryDelay is the time for which the first message is not delivered. 0 means no delay.
 	retryDelay time.Duration
+	// blocked is set if the cursor is blocked.
+	blocked bool
 }
 
 // decideAck applies the acks of one call to one cursor. It is a pure function.
@@ -74,6 +81,9 @@ type ackChange struct {
 //     (I5). So a completed entry after it is refused, because its message is delivered again.
 //  3. The message of a dead entry, or of a failed entry without retries left, becomes a dead
 //     letter. The cursor skips this message. The messages before it are not affected.
+//  4. With onExhausted skip, a failed entry without retries left makes no dead letter. With block, it
+//     stops the cursor like rule 2 and blocks it. While the cursor is blocked, entries of unfinished
+//     messages are refused, except dead entries. A dead entry of the first message ends the block.
 //
 // The verdicts have the order of entries.
 func decideAck(state cursorState, entries []ackEntry) (ackChange, []ackVerdict) {
@@ -86,7 +96,7 @@ func decideAck(state cursorState, entries []ackEntry) (ackChange, []ackVerdict) 
 
 	committed, failures := state.committed, state.failures
 	skip := slices.Clone(state.skip)
-	var failed, stopped, touched bool
+	var failed, stopped, touched, blocks bool
 	for _, i := range order {
 		entry, verdict := entries[i], &verdicts[i]
 		if entry.lease != "" && (!state.leaseLive || entry.lease != state.leaseID) {
@@ -95,13 +105,23 @@ func decideAck(state cursorState, entries []ackEntry) (ackChange, []ackVerdict) 
 		}
 		dead := entry.status == queue.AckDead ||
 			entry.status == queue.AckFailed && entry.seq > committed && !stopped && int64(failures) >= state.retryLimit
+		exhausted := dead && entry.status == queue.AckFailed
+		skipped := slices.Contains(skip, entry.seq)
 		switch {
 		case entry.status == queue.AckUnknown:
 			// No effect and, for compatibility, no reason.
+		case state.blocked && entry.status != queue.AckDead && entry.seq > committed:
+			verdict.err = errBlocked
+		case exhausted && state.onExhausted == "block" && !skipped:
+			verdict.success, verdict.exhausted = true, queue.ExhaustedBlocked
+			failed, stopped, touched, blocks = true, true, true, true
 		case dead:
 			verdict.success, verdict.dead = true, true
-			if !slices.Contains(skip, entry.seq) {
-				verdict.park, verdict.failures = true, failures
+			if exhausted && state.onExhausted == "skip" {
+				verdict.dead, verdict.exhausted = false, queue.ExhaustedSkipped
+			}
+			if !skipped {
+				verdict.park, verdict.failures = verdict.dead, failures
 				if entry.seq > committed {
 					skip = append(skip, entry.seq)
 				}
@@ -124,9 +144,14 @@ func decideAck(state cursorState, entries []ackEntry) (ackChange, []ackVerdict) 
 		}
 	}
 	if !touched {
-		return ackChange{committed: committed}, verdicts
+		return ackChange{committed: committed, blocked: state.blocked}, verdicts
 	}
-	return state.change(committed, failures, skip, failed, stopped), verdicts
+	change := state.change(committed, failures, skip, failed, stopped)
+	change.blocked = blocks || state.blocked && change.done == 0
+	if change.blocked {
+		change.retryDelay = 0
+	}
+	return change, verdicts
 }
 
 // change computes the counters after the entries were judged.
@@ -207,7 +232,7 @@ func (c *modelCursor) follow(change ackChange) {
 		c.change.retryDelay = before.retryDelay // the message with the delay is still the first message
 	}
 	c.state.committed, c.state.skip = change.committed, change.skip
-	c.state.failures, c.state.attempts = change.failures, change.attempts
+	c.state.failures, c.state.attempts, c.state.blocked = change.failures, change.attempts, change.blocked
 	if change.release {
 		c.state.leaseLive, c.state.leaseID = false, ""
 	}

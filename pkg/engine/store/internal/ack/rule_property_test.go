@@ -30,6 +30,10 @@ func drawState(t *rapid.T) cursorState {
 		leaseLive: rapid.Bool().Draw(t, "live"), retryLimit: rapid.Int64Range(0, 4).Draw(t, "retry limit"),
 		retryBackoff: rapid.SampledFrom([]time.Duration{0, time.Second, 10 * time.Minute, 2 * time.Hour}).Draw(t, "delay"), random: 0.5,
 	}
+	state.onExhausted = rapid.SampledFrom([]string{"deadLetter", "block", "skip"}).Draw(t, "on exhausted")
+	if rapid.IntRange(0, 3).Draw(t, "blocked") == 0 {
+		state.blocked, state.leaseLive = true, false // a blocked cursor delivers no message of the log
+	}
 	if state.leaseLive || rapid.Bool().Draw(t, "expired") {
 		state.leaseID, state.leaseEnd = liveLease, rapid.Int64Range(committed+1, highest).Draw(t, "lease end")
 	}
@@ -79,7 +83,7 @@ func after(state cursorState, change ackChange) cursorState {
 		return state
 	}
 	state.committed, state.skip = change.committed, change.skip
-	state.failures, state.attempts = change.failures, change.attempts
+	state.failures, state.attempts, state.blocked = change.failures, change.attempts, change.blocked
 	if change.release {
 		state.leaseID, state.leaseLive, state.leaseEnd = "", false, 0
 	}
@@ -99,7 +103,7 @@ func TestCursorOnlyMovesForward(t *testing.T) {
 		require.Len(t, verdicts, len(entries))
 		require.GreaterOrEqual(t, change.committed, state.committed)
 		if !change.changed {
-			require.Equal(t, ackChange{committed: state.committed}, change)
+			require.Equal(t, ackChange{committed: state.committed, blocked: state.blocked}, change)
 			return
 		}
 		require.Equal(t, change.committed-state.committed, change.done)
@@ -142,7 +146,7 @@ func TestTheCursorNeverPassesAFailedMessage(t *testing.T) {
 			again := entry.status == queue.AckFailed || entry.status == queue.AckRetry
 			// The message was already done or a dead letter, so it is not redelivered.
 			before := entry.seq <= state.committed || slices.Contains(state.skip, entry.seq)
-			if again && verdicts[i].success && !verdicts[i].dead && !before {
+			if again && verdicts[i].success && !verdicts[i].dead && verdicts[i].exhausted != queue.ExhaustedSkipped && !before {
 				require.Less(t, change.committed, entry.seq)
 				require.NotContains(t, change.skip, entry.seq)
 				require.True(t, change.changed && change.release, "the lease is released for the redelivery")
@@ -166,14 +170,45 @@ func TestADeadMessageIsBeforeTheCursorOrSkipped(t *testing.T) {
 				require.False(t, verdicts[i].dead, "a late failed ack of a completed message changes nothing")
 			}
 			require.False(t, verdicts[i].dead && !verdicts[i].success)
+			if verdicts[i].exhausted != "" {
+				require.Equal(t, queue.AckFailed, entry.status)
+				require.False(t, verdicts[i].dead || verdicts[i].park)
+			}
 			if entry.status == queue.AckDead && valid(state, entry) {
 				require.True(t, verdicts[i].dead)
 			}
 		}
 		for _, seq := range skip {
 			known := slices.Contains(state.skip, seq)
-			parks := slices.ContainsFunc(entries, func(e ackEntry) bool { return e.seq == seq && verdicts[e.item].park })
-			require.NotEqual(t, known, parks, "message %d is skipped because of one dead letter", seq)
+			parks := slices.ContainsFunc(entries, func(e ackEntry) bool {
+				return e.seq == seq && (verdicts[e.item].park || verdicts[e.item].exhausted == queue.ExhaustedSkipped)
+			})
+			require.True(t, known || parks, "message %d is skipped without a dead letter", seq)
+			if known {
+				require.False(t, slices.ContainsFunc(entries, func(e ackEntry) bool { return e.seq == seq && verdicts[e.item].park }), "message %d is parked twice", seq)
+			}
+		}
+	})
+}
+
+// A blocked cursor stays where it is, until a dead entry settles its first message.
+func TestABlockHoldsTheCursor(t *testing.T) {
+	t.Parallel()
+	rapid.Check(t, func(t *rapid.T) {
+		state, entries := drawState(t), drawEntries(t)
+		change, verdicts := decideAck(state, entries)
+		if !state.blocked {
+			require.True(t, !change.blocked || state.onExhausted == "block" && slices.ContainsFunc(verdicts, func(v ackVerdict) bool {
+				return v.exhausted == queue.ExhaustedBlocked
+			}))
+			return
+		}
+		require.Equal(t, change.done == 0, change.blocked)
+		for i, entry := range entries {
+			if change.done > 0 && entry.seq == state.committed+1 {
+				require.Equal(t, queue.AckDead, entry.status)
+			}
+			require.False(t, verdicts[i].success && entry.status != queue.AckDead && entry.seq > state.committed)
 		}
 	})
 }
@@ -209,9 +244,9 @@ func TestCompletingTwiceChangesNothing(t *testing.T) {
 		change, _ := decideAck(state, entries)
 		stored := after(state, change)
 		again, verdicts := decideAck(stored, entries)
-		require.Equal(t, ackChange{committed: stored.committed}, again)
+		require.Equal(t, ackChange{committed: stored.committed, blocked: stored.blocked}, again)
 		for i, entry := range entries {
-			require.Equal(t, valid(stored, entry), verdicts[i].success)
+			require.Equal(t, valid(stored, entry) && (!stored.blocked || entry.seq <= stored.committed), verdicts[i].success)
 		}
 	})
 }

@@ -64,7 +64,7 @@ type Deps struct {
 }
 
 // Metrics count messages and partitions that claims did not deliver.
-type Metrics struct{ expired, givenUp, undecrypted, unreadable, noMemory prometheus.Counter }
+type Metrics struct{ expired, givenUp, skipped, undecrypted, unreadable, noMemory prometheus.Counter }
 
 // NewMetrics registers the metrics with reg.
 func NewMetrics(reg prometheus.Registerer) *Metrics {
@@ -74,6 +74,7 @@ func NewMetrics(reg prometheus.Registerer) *Metrics {
 	return &Metrics{
 		expired:     counter("belfry_messages_expired_total", "Messages skipped because of expireAfterSeconds, counted once per group."),
 		givenUp:     counter("belfry_messages_given_up_total", "Messages that became dead letters because of maxDeliveries, counted once per group."),
+		skipped:     counter("belfry_messages_skipped_total", "Messages skipped because of maxDeliveries and onExhausted skip, counted once per group."),
 		undecrypted: counter("belfry_pops_unopened_total", "Deliveries given back because a payload could not be opened with the keys of this instance."),
 		noMemory:    counter("belfry_pops_without_memory_total", "Pops refused because http.max_inflight_bytes had no room for their messages."),
 		unreadable:  counter("belfry_claims_unreadable_total", "Partitions postponed because Postgres cannot read a message in them."),
@@ -293,6 +294,7 @@ func (c *Claimer) note(call *claimCall) (needWake []int64) {
 	for _, p := range call.partitions {
 		c.Metrics.expired.Add(float64(p.expired))
 		c.Metrics.givenUp.Add(float64(p.givenUp))
+		c.Metrics.skipped.Add(float64(p.skipped))
 		if p.needsWake.Bool {
 			needWake = append(needWake, p.id)
 		}

@@ -84,6 +84,9 @@ func (c *Claimer) popTagged(ctx context.Context, req *queue.PopRequest) (queue.D
 		if delivery.HasNext {
 			empty.NoteDueIn(delivery.NextIn)
 		}
+		if delivery.Limited {
+			empty.NoteDueIn(delivery.LimitedIn)
+		}
 	}
 	return empty, cmp.Or(joining, undecrypted)
 }

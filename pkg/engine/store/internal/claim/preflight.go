@@ -70,13 +70,13 @@ func readProbes(results pgx.BatchResults, found []queue.ProbeResult, seen []scan
 	var ord int64
 	var exists bool
 	var partition, depth pgtype.Int8
-	var seconds, lease pgtype.Float8
+	var seconds, lease, limited pgtype.Float8
 	var now time.Time
 	var c queue.Candidate
-	columns := []any{&ord, &exists, &partition, &seconds, &depth, &c.Leased, &c.WindowOpen, &c.Paused, &lease, &now}
+	columns := []any{&ord, &exists, &partition, &seconds, &depth, &c.Leased, &c.WindowOpen, &c.Paused, &lease, &now, &limited}
 	return pipeline.ForEach(results, "reading the probes", columns, func() error {
 		f, o := &found[ord-1], &seen[ord-1]
-		f.Gone = !exists
+		f.Gone, f.Limited, f.LimitedIn = !exists, limited.Valid, wake.Seconds(limited.Float64)
 		if o.Now.IsZero() {
 			// An uncommitted transaction may have leased a cursor that the preflight sees as due. So Next
 			// is not later than the end of a lease that begins now.

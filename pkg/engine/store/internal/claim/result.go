@@ -37,6 +37,8 @@ const (
 	outcomeDrained outcome = 4
 	// outcomePaused means that the queue, the partition or the group is paused.
 	outcomePaused outcome = 5
+	// outcomeLimited means that the limits of the group allow no more before readyAt.
+	outcomeLimited outcome = 6
 )
 
 // partition is a due partition with the result of the claim.
@@ -50,7 +52,8 @@ type partition struct {
 	needsWake pgtype.Bool
 	// expired counts messages that the claim skipped because of expireAfterSeconds. givenUp counts
 	// messages that became dead letters because of maxDeliveries.
-	expired, givenUp int64
+	// skipped counts messages that the group skips because of maxDeliveries.
+	expired, givenUp, skipped int64
 	// undo is the data that queueUnconsume needs to undo an autoAck delivery.
 	undo []byte
 }
@@ -89,7 +92,7 @@ func newRowReader() *rowReader {
 	own := [itemSummary + 1][]any{
 		itemPartition: {
 			(*int16)(&p.outcome), (*zeronull.Timestamptz)(&p.readyAt), &p.needsWake, (*zeronull.Int8)(&p.expired),
-			(*zeronull.Int8)(&p.givenUp), &p.undo,
+			(*zeronull.Int8)(&p.givenUp), (*zeronull.Int8)(&p.skipped), &p.undo,
 		},
 		itemMessage: {
 			&m.Seq, (*[16]byte)(&m.ID), &m.TransactionID, (*zeronull.UUID)(&m.TraceID), (*[]byte)(&m.Payload), &m.CreatedAt,
@@ -142,6 +145,8 @@ type result struct {
 	undecryptedPartition int64
 	// seen is the observation of the scan. seen.Now is zero if the scan moves no floors.
 	seen scanfloor.Observation
+	// limitedUntil is the instant before which the limits of the group allow no more. Zero: they may allow more now.
+	limitedUntil time.Time
 	// settled is set if the claim, or the settle after it, changed a due cursor without a message
 	// to deliver. Then the next claim may find another cursor.
 	settled bool
@@ -191,6 +196,10 @@ func (c *Claimer) read(rows pgx.Rows, call *claimCall) error {
 }
 
 func (r *result) addPartition(p partition) {
+	if p.outcome == outcomeLimited {
+		r.limitedUntil = p.readyAt // the row describes the group, not the partition
+		return
+	}
 	r.partitions = append(r.partitions, p)
 	if p.delivered() {
 		r.delivery.Partitions++
@@ -218,6 +227,9 @@ func (r *result) conclude(s *summary) {
 		if !p.readyAt.IsZero() {
 			d.NoteDueIn(p.readyAt.Sub(d.DatabaseNow))
 		}
+	}
+	if !r.limitedUntil.IsZero() {
+		d.Limited, d.LimitedIn = true, r.limitedUntil.Sub(d.DatabaseNow)
 	}
 	if !s.dueFloor.IsZero() {
 		r.seen = scanfloor.Observation{Now: d.DatabaseNow, Due: s.dueFloor, Next: s.nextFloor}

@@ -50,7 +50,7 @@ func (w *Waker) SettleLater(ready []queue.Ready) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	for _, r := range ready {
-		if r.Partition != 0 && len(p.cursors) < maxPending {
+		if r.Partition > 0 && len(p.cursors) < maxPending {
 			p.cursors[queue.Target{Group: r.Group, Partition: r.Partition}] = struct{}{}
 		}
 	}
