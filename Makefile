@@ -35,7 +35,7 @@ TEST_FLAGS ?=
 # default is a second, and the tests start more than a hundred such programs.
 export GORACE ?= atexit_sleep_ms=50
 
-.PHONY: help run test deploy-tools manifests deploy-check examples pooler browser container screenshots restore postgres-versions fuzz model chaos chaos-build chaos-faults chaos-network chaos-mix chaos-pooler chaos-schedules chaos-long ha check fmt fmt-check alerts vet lint build bench bench-dispatch bench-edge release release-tools vuln image clean FORCE
+.PHONY: help run test deploy-tools manifests deploy-check examples pooler browser container screenshots restore postgres-versions fuzz model chaos chaos-build chaos-faults chaos-network chaos-mix chaos-pooler chaos-schedules chaos-limits chaos-limits-long chaos-long ha check fmt fmt-check alerts vet lint build bench bench-dispatch bench-edge release release-tools vuln image clean FORCE
 
 help: ## List the targets.
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sort | awk -F ':.*## ' '{ printf "  %-14s %s\n", $$1, $$2 }'
@@ -136,7 +136,7 @@ bench-edge: ## Measure slow clients, large messages and a million partitions; 10
 # a disk needs the right to mount one. The list and the seed determine the order of the
 # faults; the slowest come last.
 chaos: ## Break the environment of Belfry and check its promises; needs pgbouncer, 3 minutes.
-	$(MAKE) --jobs=2 --output-sync=target chaos-faults chaos-network chaos-mix chaos-pooler chaos-schedules
+	$(MAKE) --jobs=2 --output-sync=target chaos-faults chaos-network chaos-mix chaos-pooler chaos-schedules chaos-limits
 
 chaos-build:
 	go run ./scripts/steppable bin/chaos
@@ -157,6 +157,12 @@ chaos-pooler: chaos-build
 
 chaos-schedules: chaos-build
 	bin/chaos --seed 5 --instances 3 --schedules 200 --ticks 4000
+
+chaos-limits: chaos-build
+	bin/chaos --seed 6 --instances 3 --limits --duration 15s --faults kill-server,cut-database,freeze-clients,lose-commits,kill-postgres
+
+chaos-limits-long: chaos-build ## Run chaos with limited groups for ten seeds, all faults; 15 minutes.
+	for seed in 1 2 3 4 5 6 7 8 9 10; do bin/chaos --seed $$seed --instances 3 --limits --duration 60s || exit 1; done
 
 SEED ?= 0
 MINUTES ?= 60

@@ -26,6 +26,7 @@ import (
 	"github.com/belfry-mq/belfry/pkg/engine/catalog"
 	"github.com/belfry-mq/belfry/pkg/engine/deadletter"
 	"github.com/belfry-mq/belfry/pkg/engine/inbox"
+	"github.com/belfry-mq/belfry/pkg/engine/limit"
 	"github.com/belfry-mq/belfry/pkg/engine/maintenance"
 	"github.com/belfry-mq/belfry/pkg/engine/redrivejob"
 	"github.com/belfry-mq/belfry/pkg/engine/schedule"
@@ -183,7 +184,7 @@ func (b builder) build(ctx context.Context) error {
 
 		GroupReader: groups, Progress: groups, Partitions: groups, Resources: all, Queues: all, Tags: all, Live: all, Totals: b.totals,
 		Problems: problem.New(b.pool, b.cfg.Problems), History: past, Recent: past, Pool: b.connections,
-		DeadLetters: letters, Jobs: b.buildJobs(letters), Schedules: schedule.NewStore(b.pool), MessageStates: all, Traces: trace.New(b.pool, sealer, hostname()),
+		DeadLetters: letters, Jobs: b.buildJobs(letters), Schedules: schedule.NewStore(b.pool), Limits: limit.NewStore(b.pool, b.bus), MessageStates: all, Traces: trace.New(b.pool, sealer, hostname()),
 		Audit: audit.NewLog(b.pool, b.log), Texts: b.pool, Confirm: b.pool.Confirm, Owners: owners{catalog.NewOwners(b.pool), b.verbs}, Streams: stream.New(b.pool), MaxQueueMetrics: b.cfg.Metrics.MaxQueues, Switches: switches, Explainer: explain.New(b.pool, b.cfg.Retention.Completed), Doctor: b.doctor(sealer, pushes),
 		Attachments: attach.NewLister(b.pool), Rejections: inbox.NewRejections(b.pool),
 		Events: b.hub, Listener: b.listenerState, Inbox: b.inboxState, Flushes: storeMetrics.Flushes, Defaults: b.cfg.Defaults,

@@ -27,16 +27,18 @@ leaves out have their defaults, except for paused.
 name, if the file has the list schedules. --dry-run shows the changes without making them. Its exit code is 2 if there are
 changes.
 
-The first pop of a group creates the group. So the file can only pause or resume a group that exists.`,
+The first pop of a group creates the group. So the file can only pause or resume a group that exists. Limits may be set before.
+Limits have the members of the body of PUT .../limits, and replace the limits of the group, or the default of the queue.`,
 		Example: `  belfry apply -f queues.yaml --dry-run
 
   queues:
     - name: orders
       options: {leaseTime: 60, retryLimit: 5}
+      limits: {concurrency: 20}
     - name: invoices
       paused: true
   groups:
-    - {name: billing, queue: orders, paused: true}
+    - {name: billing, queue: orders, paused: true, limits: {rateLimit: {messages: 100, per: 1s}}}
   schedules:
     - {name: daily, queue: reports, cron: 0 8 * * 1-5, zone: Europe/Rome, payload: {kind: daily}}`,
 		Args: cobra.NoArgs,

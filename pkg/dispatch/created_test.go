@@ -202,9 +202,8 @@ func TestDeletionBeforeTheFirstProbeIsNoticed(t *testing.T) {
 					return queue.Target{Group: 5}, exists.Load(), nil
 				}
 				store.onPop = func(*queue.PopRequest) error {
-					if deleted.CompareAndSwap(false, true) {
-						exists.Store(created)
-					}
+					deleted.Store(true)
+					exists.Store(created)
 					return nil
 				}
 				b = run(t, store)

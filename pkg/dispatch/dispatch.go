@@ -17,8 +17,9 @@ import (
 
 // Store has the calls of the database that pops need.
 type Store interface {
-	// Resolve returns the target of a pop. ok is false if the queue or partition does not exist.
-	Resolve(ctx context.Context, req *queue.PopRequest) (target queue.Target, ok bool, err error)
+	// Resolve returns the target of a pop. ok is false if the queue or partition does not exist. joining: the group still joins the
+	// queue. Then a Preflight or a Claim may find nothing although messages are due.
+	Resolve(ctx context.Context, req *queue.PopRequest) (target queue.Target, joining, ok bool, err error)
 	// Forget drops a resolved target that does not exist any more.
 	Forget(req *queue.PopRequest, deleted queue.Target)
 	// Pop makes one claim for one request.

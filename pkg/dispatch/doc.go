@@ -23,9 +23,9 @@
 //
 // # Rounds
 //
-// The first probe that an intent makes of a group is a separate pop with one round trip. The group may still join its queue, and
-// only a pop waits for the end of the join. A later probe is part of a round. All intents that arrive during a round share the
-// next round. A round has three steps:
+// The first probe of an intent is a separate pop with one round trip. A probe of a group that still joins its queue is a pop too,
+// because only a pop waits for the end of the join. Any other probe after a wake is part of a round. All intents that arrive
+// during a round share the next round. A round has three steps:
 //
 //  1. one read-only preflight query for all targets of its intents,
 //  2. a pure plan (package plan) that decides which intent gets which partition,

@@ -5,6 +5,7 @@ import (
 	"context"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/belfry-mq/belfry/pkg/queue"
@@ -19,6 +20,8 @@ const leaseTime = 10 * time.Minute
 type fakeStore struct {
 	// resolve replaces the answer of Resolve, and pop the answer of Pop.
 	resolve func(req *queue.PopRequest) (queue.Target, bool, error)
+	// joining: the groups still join their queues.
+	joining atomic.Bool
 	pop     func(ctx context.Context, req *queue.PopRequest) (queue.Delivery, error)
 	onPop   func(req *queue.PopRequest) error
 	// onFound may change the results of a preflight.
@@ -191,14 +194,15 @@ func (f *fakeStore) takeLocked(req *queue.PopRequest, target queue.Target) (d qu
 	return d
 }
 
-func (f *fakeStore) Resolve(_ context.Context, req *queue.PopRequest) (queue.Target, bool, error) {
+func (f *fakeStore) Resolve(_ context.Context, req *queue.PopRequest) (target queue.Target, joining, ok bool, err error) {
 	f.mu.Lock()
 	f.resolves++
 	f.mu.Unlock()
+	target, ok = targetOf(req), true
 	if f.resolve != nil {
-		return f.resolve(req)
+		target, ok, err = f.resolve(req)
 	}
-	return targetOf(req), true, nil
+	return target, f.joining.Load(), ok, err
 }
 
 func targetOf(req *queue.PopRequest) queue.Target {
@@ -227,7 +231,7 @@ func (f *fakeStore) Pop(ctx context.Context, req *queue.PopRequest) (queue.Deliv
 	if f.pop != nil {
 		return f.pop(ctx, req)
 	}
-	target, ok, err := f.Resolve(ctx, req)
+	target, _, ok, err := f.Resolve(ctx, req)
 	if err != nil || !ok {
 		return queue.Delivery{}, err
 	}

@@ -39,7 +39,8 @@ func TestAWaitingPopContinuesAJoin(t *testing.T) {
 }
 
 // Requests wait for a queue that does not exist. The queue is created with messages, and the group still joins it. Before the end
-// of the join, a round would find nothing, and the requests would wait although messages are due: a join announces nothing.
+// of the join, a round would find nothing, and the target would be known to be empty although messages are due. A join announces
+// no messages that were stored before it.
 func TestRequestsThatWaitedForAQueueGetItsMessagesAfterTheJoin(t *testing.T) {
 	t.Parallel()
 	const many, partitions = 10, 3
@@ -51,6 +52,7 @@ func TestRequestsThatWaitedForAQueueGetItsMessagesAfterTheJoin(t *testing.T) {
 				b := run(t, store)
 				outs := b.waitForName(many, request)
 				var joined sync.Once
+				store.joining.Store(true)
 				store.change(func(f *fakeStore) {
 					f.onPop = func(*queue.PopRequest) error {
 						joined.Do(func() {
@@ -58,6 +60,7 @@ func TestRequestsThatWaitedForAQueueGetItsMessagesAfterTheJoin(t *testing.T) {
 							for p := range int64(partitions) {
 								store.put(1, p+1, 1, 0)
 							}
+							store.joining.Store(false)
 						})
 						return nil
 					}

@@ -13,7 +13,7 @@ func (d *Dispatcher) resolve(in *intent) ([]readiness.Key, error) {
 	if in.req.Tags != nil {
 		return readiness.TagKeys(in.req, in.watchedGroups), nil
 	}
-	target, ok, err := d.Store.Resolve(in.ctx, in.req)
+	target, joining, ok, err := d.Store.Resolve(in.ctx, in.req)
 	switch {
 	case err != nil:
 		return nil, err
@@ -22,6 +22,9 @@ func (d *Dispatcher) resolve(in *intent) ([]readiness.Key, error) {
 		return readiness.CreationKeys(in.req), nil
 	}
 	d.Intents.register(in, target)
+	if joining {
+		in.firstProbeDone = false // a pop waits for the end of the join, and a round does not
+	}
 	in.wake = d.Readiness.Found(in.wake, target)
 	return []readiness.Key{readiness.TargetKey(target)}, nil
 }
@@ -30,9 +33,8 @@ func (d *Dispatcher) resolve(in *intent) ([]readiness.Key, error) {
 // claimed. again is true if the target is out of date and must be resolved again.
 func (d *Dispatcher) probe(in *intent) (found *queue.Delivery, again bool, err error) {
 	target := in.target
-	if target.Group != in.probed {
-		// The group is new for the intent, and may still join its queue. A pop waits for the end of the join, and a round does not.
-		in.firstProbeDone = false
+	if target.Group != in.probed && in.probed != 0 {
+		in.firstProbeDone = false // a group was recreated, and may still join its queue
 	}
 	in.probed, in.forwarded = target.Group, false
 	switch {
@@ -41,7 +43,8 @@ func (d *Dispatcher) probe(in *intent) (found *queue.Delivery, again bool, err e
 	case target.Group == 0:
 		// The target may have been created between resolve and the ticket. Then the intent needs a
 		// ticket for the new target before it probes.
-		_, again, err = d.Store.Resolve(in.ctx, in.req)
+		in.firstProbeDone = true
+		_, _, again, err = d.Store.Resolve(in.ctx, in.req)
 		return nil, again, err
 	case d.Proven() && d.Readiness.KnownEmpty(target):
 		// The next probe is part of a round, together with all intents that wake at the same time.

@@ -23,7 +23,7 @@ type intent struct {
 	deadline time.Time
 	// slot has the tallies that count the intent.
 	slot admissionSlot
-	// firstProbeDone: the first probe of the group was made, or was not needed.
+	// firstProbeDone: the first probe was made, or was not needed.
 	firstProbeDone bool
 	// probed is the group of the last probe.
 	probed int64

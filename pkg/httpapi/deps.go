@@ -122,6 +122,8 @@ type Deps struct {
 	Jobs operate.Jobs
 	// Schedules put messages into queues at instants.
 	Schedules schedules.Store
+	// Limits are the limits of consumer groups.
+	Limits flow.Limits
 	// MessageStates finds the last messages of schedules.
 	MessageStates schedules.Messages
 	// Rights creates and revokes tokens, and changes the grants of SQL roles.

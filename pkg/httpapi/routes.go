@@ -33,7 +33,7 @@ const get, post, put, patch, remove = http.MethodGet, http.MethodPost, http.Meth
 // Routes returns the route table with all routes of the API.
 func (s *Server) Routes() []Route {
 	observes := s.observes()
-	return slices.Concat(s.internalRoutes(), s.dataRoutes(), s.operateRoutes(), s.messageRoutes(observes), s.deadLetterRoutes(), s.scheduleRoutes(), s.blockedRoutes(),
+	return slices.Concat(s.internalRoutes(), s.dataRoutes(), s.operateRoutes(), s.messageRoutes(observes), s.deadLetterRoutes(), s.scheduleRoutes(), s.flowRoutes(), s.blockedRoutes(),
 		s.compressed(s.listRoutes()), s.compressed(s.observeRoutes(observes)), s.compressed(s.historyRoutes(observes)), s.queenRoutes(observes),
 		s.dashboardRoutes())
 }
@@ -165,6 +165,20 @@ func (s *Server) blockedRoutes() []Route {
 	return []Route{
 		{get, "/api/v1/consumer-groups/:group/queues/:queue/blocked", Read | Granted, wire.JSON(serves.List)},
 		{post, "/api/v1/consumer-groups/:group/queues/:queue/partitions/:partition/unblock", Write | Granted, s.audited(audit.UnblockDelivery, serves.Unblock)},
+	}
+}
+
+// flowRoutes returns the routes of package flow.
+func (s *Server) flowRoutes() []Route {
+	serves, answer, change := &flow.Handlers{Limits: s.deps.Limits, Bodies: s.bodies()}, wire.JSON, s.audited
+	const ofGroup, ofQueue = "/api/v1/consumer-groups/:group/queues/:queue/limits", "/api/v1/resources/queues/:queue/limits"
+	return []Route{
+		{get, ofGroup, Read | Granted, answer(serves.ShowGroup)},
+		{put, ofGroup, Write | Granted, change(audit.SetLimits, serves.SetGroup)},
+		{remove, ofGroup, Write | Granted, change(audit.RemoveLimits, serves.RemoveGroup)},
+		{get, ofQueue, Read | Granted, answer(serves.ShowQueue)},
+		{put, ofQueue, Write | Granted, change(audit.SetLimits, serves.SetQueue)},
+		{remove, ofQueue, Write | Granted, change(audit.RemoveLimits, serves.RemoveQueue)},
 	}
 }
 

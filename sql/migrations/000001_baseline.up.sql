@@ -537,7 +537,7 @@ CREATE INDEX audit_action ON belfry.audit (action, at, id);
 -- belfry.audit. A change that changed nothing has no row. See pkg/engine/catalog/undo.go.
 CREATE TABLE belfry.audit_undo (
     audit_id     uuid PRIMARY KEY REFERENCES belfry.audit (id) ON DELETE CASCADE,
-    kind         text NOT NULL CHECK (kind IN ('options', 'pause', 'places')),
+    kind         text NOT NULL CHECK (kind IN ('options', 'pause', 'places', 'limits')),
     queue_id     bigint NOT NULL,
     group_id     bigint,
     partition_id bigint,
@@ -4062,6 +4062,52 @@ CREATE FUNCTION belfry.counts_leases(p_limits bigint) RETURNS boolean LANGUAGE s
     SELECT coalesce((SELECT l.concurrency IS NOT NULL OR l.tenant_concurrency IS NOT NULL FROM belfry.group_limit l WHERE l.id = p_limits), false)
 $$;
 
+-- From sql/functions/limit/duration_text.sql.
+
+-- Returns a duration as Go writes it, without units that are 0: 1m30s, 250ms. It has whole microseconds.
+CREATE FUNCTION belfry.duration_text(p interval) RETURNS text LANGUAGE sql IMMUTABLE AS $$
+    SELECT CASE WHEN t.us < 1000000 THEN trim_scale(t.us / 1000) || 'ms'
+                ELSE coalesce(nullif(div(t.us, 3600000000), 0) || 'h', '') || coalesce(nullif(div(t.us, 60000000) % 60, 0) || 'm', '')
+                     || coalesce(nullif(trim_scale(t.us % 60000000 / 1000000), 0) || 's', '') END
+      FROM (SELECT (extract(epoch FROM p) * 1000000)::numeric AS us) AS t
+$$;
+
+-- From sql/functions/limit/empty_buckets.sql.
+
+-- Empties the buckets of a group whose limits change from the row p_was to the row p_is, if the rate is another one. So a change of
+-- the rate allows no burst. A group that never took tokens has no bucket, and begins with full buckets. Buckets stay without a rate,
+-- so that a later rate finds them. It waits for claims that have locked a bucket.
+CREATE FUNCTION belfry.empty_buckets(p_group bigint, p_was belfry.group_limit, p_is belfry.group_limit) RETURNS void LANGUAGE plpgsql AS $$
+DECLARE
+    v_parts bigint := belfry.bucket_parts(0, p_is.rate_burst);
+    v_full interval; -- the time until a part is full
+BEGIN
+    IF p_is.tenant_rate_messages IS NOT NULL AND (p_was.tenant_rate_messages, p_was.tenant_rate_per, p_was.tenant_rate_burst)
+       IS DISTINCT FROM (p_is.tenant_rate_messages, p_is.tenant_rate_per, p_is.tenant_rate_burst)
+    THEN
+        UPDATE belfry.limit_bucket b
+           SET full_at = clock_timestamp() + p_is.tenant_rate_per * (p_is.tenant_rate_burst::float8 / p_is.tenant_rate_messages)
+         WHERE b.group_id = p_group AND b.tenant_id <> 0;
+    END IF;
+    IF p_is.rate_messages IS NULL OR (p_was.rate_messages, p_was.rate_per, p_was.rate_burst)
+       IS NOT DISTINCT FROM (p_is.rate_messages, p_is.rate_per, p_is.rate_burst)
+       OR NOT EXISTS (SELECT FROM belfry.limit_bucket b WHERE b.group_id = p_group AND b.tenant_id = 0)
+    THEN
+        RETURN;
+    END IF;
+    DELETE FROM belfry.limit_bucket b WHERE b.group_id = p_group AND b.tenant_id = 0 AND b.part >= v_parts;
+    FOR i IN 0 .. v_parts - 1 LOOP
+        v_full := p_is.rate_per * ((p_is.rate_burst / v_parts + (i < p_is.rate_burst % v_parts)::integer) * v_parts::float8 / p_is.rate_messages);
+        UPDATE belfry.limit_bucket b SET full_at = clock_timestamp() + v_full WHERE b.group_id = p_group AND b.tenant_id = 0 AND b.part = i;
+        CONTINUE WHEN FOUND;
+        PERFORM pg_advisory_xact_lock(belfry.limit_key(2, p_group, 0, i));
+        UPDATE belfry.limit_bucket b SET full_at = clock_timestamp() + v_full WHERE b.group_id = p_group AND b.tenant_id = 0 AND b.part = i;
+        IF NOT FOUND THEN
+            INSERT INTO belfry.limit_bucket (group_id, tenant_id, part, full_at) VALUES (p_group, 0, i, clock_timestamp() + v_full);
+        END IF;
+    END LOOP;
+END $$;
+
 -- From sql/functions/limit/lease_is_over.sql.
 
 -- Reports whether a lease that has ended by the clock was not extended meanwhile. If another session holds the
@@ -4081,6 +4127,65 @@ BEGIN
     END;
 END $$;
 
+-- From sql/functions/limit/limit_duration.sql.
+
+-- Returns a duration of the JSON of limits, or NULL if the member is absent. Raises an error unless it is from p_least to 24 hours.
+CREATE FUNCTION belfry.limit_duration(p_from jsonb, p_path text[], p_least interval) RETURNS interval LANGUAGE plpgsql IMMUTABLE AS $$
+DECLARE
+    v jsonb := nullif(p_from #> p_path, 'null');
+    v_text text := v #>> '{}';
+    v_value interval;
+BEGIN
+    IF v IS NULL THEN
+        RETURN NULL;
+    END IF;
+    IF jsonb_typeof(v) = 'string' AND v_text ~ '^([0-9]{1,8}(\.[0-9]{1,9})?(ms|h|m|s))+$' THEN
+        SELECT make_interval(secs => sum(m[1]::float8 * CASE m[3] WHEN 'h' THEN 3600 WHEN 'm' THEN 60 WHEN 's' THEN 1 ELSE 0.001 END))
+          INTO v_value
+          FROM regexp_matches(v_text, '([0-9]+(\.[0-9]+)?)(ms|h|m|s)', 'g') AS m;
+    END IF;
+    IF v_value IS NULL OR v_value < p_least OR v_value > interval '24 hours' THEN
+        RAISE EXCEPTION '% is %', array_to_string(p_path, '.'), left(v::text, 80) USING ERRCODE = 'invalid_parameter_value',
+            HINT = format('Give a duration from %s to 24h, such as "500ms", "10s" or "1m30s".', belfry.duration_text(p_least));
+    END IF;
+    RETURN v_value;
+END $$;
+
+-- From sql/functions/limit/limit_group.sql.
+
+-- Sets the limits of a consumer group in a queue, or removes them if limits is NULL. Without a consumer_group they are the default of
+-- the queue, for the groups without limits of their own. Returns false if they were so already. The commit wakes waiting pops and SQL
+-- consumers. docs/flow.md describes the limits.
+CREATE FUNCTION belfry.limit_group(queue text, consumer_group text, limits json) RETURNS boolean
+LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
+DECLARE
+    v record;
+    v_id uuid := belfry.uuid_v7();
+    v_group text := nullif($2, '');
+BEGIN
+    IF octet_length(v_group) > 255 OR v_group IN ('.', '..') THEN
+        RAISE EXCEPTION 'the name of the consumer group is not valid' USING ERRCODE = 'invalid_parameter_value',
+            HINT = 'A name has 1 to 255 bytes, and is not . or ..';
+    END IF;
+    v := belfry.set_limits($1, coalesce(v_group, ''), $3);
+    IF v.queue_id IS NULL THEN
+        RAISE EXCEPTION 'queue % does not exist', quote_nullable($1) USING ERRCODE = 'undefined_object',
+            HINT = 'Create it with the first push, or with POST /api/v1/configure.';
+    END IF;
+    INSERT INTO belfry.audit (id, subject, address, request_id, action, queue, consumer_group, parameters, counts, result)
+    VALUES (v_id, belfry.calling_role(), 'sql', gen_random_uuid()::text, CASE WHEN v.after IS NULL THEN 'limits.remove' ELSE 'limits.set' END, $1, v_group,
+            CASE WHEN v.after IS NULL THEN '{}' ELSE json_build_object('limits', v.after) END, json_build_object('changed', v.changed::integer), 'ok');
+    IF v.changed THEN
+        INSERT INTO belfry.audit_undo (audit_id, kind, queue_id, before, after)
+        VALUES (v_id, 'limits', v.queue_id, coalesce(v.before, 'null'), coalesce(v.after, 'null'));
+    END IF;
+    IF v.changed AND pg_notification_queue_usage() < 0.97 THEN -- a full queue would fail the transaction
+        PERFORM pg_notify('belfry', '1;i=00000000-0000-0000-0000-000000000000;all');
+    END IF;
+    RETURN v.changed;
+END $$;
+REVOKE ALL ON FUNCTION belfry.limit_group(text, text, json) FROM PUBLIC;
+
 -- From sql/functions/limit/limit_key.sql.
 
 -- Returns the key of the advisory lock that guards the insert of a row of belfry.limit_slot (p_kind 1) or of
@@ -4088,6 +4193,46 @@ END $$;
 CREATE FUNCTION belfry.limit_key(p_kind integer, p_group bigint, p_tenant bigint, p_number bigint) RETURNS bigint LANGUAGE sql IMMUTABLE AS $$
     SELECT hashint8extended($4, hashint8extended($3, hashint8extended($2, 1651860071 + $1)))
 $$;
+
+-- From sql/functions/limit/limit_members.sql.
+
+-- Raises an error unless a value of the JSON of limits is an object with members of p_known, or is absent. p_path is the path of
+-- the object, or {} for the whole JSON.
+CREATE FUNCTION belfry.limit_members(p_from jsonb, p_path text[], p_known text[]) RETURNS void LANGUAGE plpgsql IMMUTABLE AS $$
+DECLARE
+    v jsonb := CASE WHEN p_path = '{}' THEN p_from ELSE nullif(p_from #> p_path, 'null') END;
+    v_of text := nullif(array_to_string(p_path, '.'), '');
+    v_unknown text;
+BEGIN
+    IF jsonb_typeof(v) <> 'object' THEN
+        RAISE EXCEPTION '% is %', coalesce(v_of, 'the JSON of the limits'), left(v::text, 80) USING ERRCODE = 'invalid_parameter_value',
+            HINT = 'Give an object with the members ' || array_to_string(p_known, ', ') || '.';
+    END IF;
+    SELECT string_agg(quote_ident(left(k, 80)), ', ' ORDER BY k) INTO v_unknown
+      FROM jsonb_object_keys(v) AS k WHERE jsonb_typeof(v) = 'object' AND k <> ALL (p_known);
+    IF v_unknown IS NOT NULL THEN
+        RAISE EXCEPTION 'unknown members%: %', coalesce(' of ' || v_of, ''), v_unknown USING ERRCODE = 'invalid_parameter_value',
+            HINT = 'Use ' || array_to_string(p_known, ', ') || '.';
+    END IF;
+END $$;
+
+-- From sql/functions/limit/limit_number.sql.
+
+-- Returns a whole number of the JSON of limits, or NULL if the member is absent. Raises an error unless it is from p_least to p_most.
+CREATE FUNCTION belfry.limit_number(p_from jsonb, p_path text[], p_least bigint, p_most bigint) RETURNS bigint LANGUAGE plpgsql IMMUTABLE AS $$
+DECLARE
+    v jsonb := nullif(p_from #> p_path, 'null');
+    v_number numeric;
+BEGIN
+    IF jsonb_typeof(v) = 'number' THEN
+        v_number := v;
+    END IF;
+    IF v IS NOT NULL AND coalesce(v_number NOT BETWEEN p_least AND p_most OR v_number % 1 <> 0, true) THEN
+        RAISE EXCEPTION '% is %', array_to_string(p_path, '.'), left(v::text, 80) USING ERRCODE = 'invalid_parameter_value',
+            HINT = format('Give a whole number from %s to %s.', p_least, p_most);
+    END IF;
+    RETURN v_number;
+END $$;
 
 -- From sql/functions/limit/limited_until.sql.
 
@@ -4097,36 +4242,48 @@ CREATE FUNCTION belfry.limited_until(p_group bigint, p_limits bigint) RETURNS ti
 DECLARE
     l belfry.group_limit;
     v_now timestamptz := statement_timestamp();
-    v_live bigint;
-    v_lease_end timestamptz;
     v_next timestamptz;
 BEGIN
     SELECT o.* INTO l FROM belfry.group_limit o WHERE o.id = p_limits;
     IF l.concurrency IS NOT NULL THEN
-        SELECT count(*), min(c.lease_until) INTO v_live, v_lease_end
-          FROM belfry.limit_slot s
-         CROSS JOIN LATERAL (
-                SELECT c.lease_id, c.lease_until FROM belfry.cursor c
-                 WHERE c.partition_id = s.partition_id AND c.group_id >= p_group AND c.group_id <= p_group
-                 ORDER BY c.group_id DESC LIMIT 1) AS c
-         WHERE s.group_id = p_group AND s.tenant_id = 0 AND c.lease_id = s.lease_id AND c.lease_until > v_now;
-        IF v_live >= l.concurrency THEN
-            v_next := v_lease_end;
-        END IF;
+        v_next := belfry.places_full_until(p_group, 0, l.concurrency, v_now);
     END IF;
     IF l.rate_messages IS NOT NULL THEN
         v_next := greatest(v_next, (
             SELECT CASE WHEN count(*) = max(p.parts) THEN nullif(greatest(min(
                        least(b.full_at, b.taken_at + make_interval(secs => t.burst * t.token)) - make_interval(secs => (t.burst - 1) * t.token)), v_now), v_now) END
-              FROM belfry.limit_bucket b
-             CROSS JOIN LATERAL (SELECT belfry.bucket_parts(0, l.rate_burst) AS parts) AS p
+              FROM (SELECT belfry.bucket_parts(0, l.rate_burst) AS parts) AS p
+             CROSS JOIN LATERAL generate_series(0, p.parts - 1) AS n(part)
              CROSS JOIN LATERAL (
-                    SELECT l.rate_burst / p.parts + (b.part < l.rate_burst % p.parts)::integer AS burst,
+                    SELECT l.rate_burst / p.parts + (n.part < l.rate_burst % p.parts)::integer AS burst,
                            extract(epoch FROM l.rate_per) * p.parts / l.rate_messages AS token) AS t -- the seconds for one token
-             WHERE b.group_id = p_group AND b.tenant_id = 0 AND b.part < p.parts));
+             CROSS JOIN LATERAL (
+                    SELECT b.full_at, b.taken_at FROM belfry.limit_bucket b
+                     WHERE b.group_id = p_group AND b.tenant_id = 0 AND b.part >= n.part AND b.part <= n.part
+                     ORDER BY b.part DESC LIMIT 1) AS b));
     END IF;
     RETURN v_next;
 END $$;
+
+-- From sql/functions/limit/limits_json.sql.
+
+-- Returns the limits in a row as the API shows them. A limit that is not set has no member.
+CREATE FUNCTION belfry.limits_json(l belfry.group_limit) RETURNS json LANGUAGE sql STABLE AS $$
+    SELECT json_strip_nulls(json_build_object(
+        'concurrency', l.concurrency,
+        'rateLimit', CASE WHEN l.rate_messages IS NOT NULL THEN json_build_object(
+            'messages', l.rate_messages, 'per', belfry.duration_text(l.rate_per), 'burst', l.rate_burst) END,
+        'tenantConcurrency', l.tenant_concurrency,
+        'tenantRateLimit', CASE WHEN l.tenant_rate_messages IS NOT NULL THEN json_build_object(
+            'messages', l.tenant_rate_messages, 'per', belfry.duration_text(l.tenant_rate_per), 'burst', l.tenant_rate_burst) END,
+        'fair', CASE WHEN l.fair THEN true END,
+        'breaker', CASE WHEN l.breaker_pause IS NOT NULL THEN json_build_object(
+            'failures', l.breaker_failures, 'share', l.breaker_share,
+            'window', CASE WHEN l.breaker_share IS NOT NULL THEN belfry.duration_text(l.breaker_window) END,
+            'minimum', CASE WHEN l.breaker_share IS NOT NULL THEN l.breaker_minimum END,
+            'pause', belfry.duration_text(l.breaker_pause), 'pauseMax', belfry.duration_text(l.breaker_pause_max)) END,
+        'onExhausted', nullif(l.on_exhausted, 'deadLetter')))
+$$;
 
 -- From sql/functions/limit/limits_of.sql.
 
@@ -4135,6 +4292,19 @@ CREATE FUNCTION belfry.limits_of(p_queue bigint, p_group text) RETURNS bigint LA
     SELECT l.id FROM belfry.group_limit l
      WHERE l.queue_id = p_queue AND l.group_name IN (p_group, '')
      ORDER BY l.group_name DESC LIMIT 1
+$$;
+
+-- From sql/functions/limit/live_leases.sql.
+
+-- Returns the number of live leases that count for the concurrency of a group, or of one of its tenants.
+CREATE FUNCTION belfry.live_leases(p_group bigint, p_tenant bigint) RETURNS bigint LANGUAGE sql STABLE AS $$
+    SELECT count(*)
+      FROM belfry.limit_slot s
+     CROSS JOIN LATERAL (
+            SELECT c.lease_id, c.lease_until FROM belfry.cursor c
+             WHERE c.partition_id = s.partition_id AND c.group_id >= p_group AND c.group_id <= p_group
+             ORDER BY c.group_id DESC LIMIT 1) AS c
+     WHERE s.group_id = p_group AND s.tenant_id = p_tenant AND c.lease_id = s.lease_id AND c.lease_until > statement_timestamp()
 $$;
 
 -- From sql/functions/limit/new_limit_row.sql.
@@ -4162,6 +4332,199 @@ CREATE FUNCTION belfry.on_exhausted(p_group bigint) RETURNS text LANGUAGE sql ST
                        JOIN belfry.group_limit l ON l.id = g.limits_id
                       WHERE g.id = p_group), 'deadLetter')
 $$;
+
+-- From sql/functions/limit/places_full_until.sql.
+
+-- Returns NULL if a lease of a group has a free place, and otherwise an instant at which a place is free at the latest. It reads
+-- only committed rows and locks nothing. It searches as belfry.take_slot does, so it reads few rows unless nearly all leases are live.
+CREATE FUNCTION belfry.places_full_until(p_group bigint, p_tenant bigint, p_limit bigint, p_now timestamptz) RETURNS timestamptz LANGUAGE plpgsql STABLE AS $$
+DECLARE
+    v_live bigint;
+    v_next timestamptz;
+    v_begin bigint := CASE WHEN p_limit > 16 THEN floor(random() * p_limit)::bigint ELSE 0 END;
+    k record;
+BEGIN
+    IF EXISTS (SELECT FROM belfry.limit_slot s WHERE s.group_id = p_group AND s.tenant_id = p_tenant AND s.slot > p_limit) THEN
+        SELECT count(*), min(c.lease_until) INTO v_live, v_next
+          FROM belfry.limit_slot s
+         CROSS JOIN LATERAL (
+                SELECT c.lease_id, c.lease_until FROM belfry.cursor c
+                 WHERE c.partition_id = s.partition_id AND c.group_id >= p_group AND c.group_id <= p_group
+                 ORDER BY c.group_id DESC LIMIT 1) AS c
+         WHERE s.group_id = p_group AND s.tenant_id = p_tenant AND c.lease_id = s.lease_id AND c.lease_until > p_now;
+        RETURN CASE WHEN v_live >= p_limit THEN v_next END;
+    END IF;
+    FOR k IN
+        SELECT CASE WHEN c.lease_id = s.lease_id AND c.lease_until > p_now THEN c.lease_until END AS lease_until
+          FROM (SELECT generate_series(0, p_limit - 1) AS i) AS i -- makes the numbers one by one, unlike a function in FROM
+         CROSS JOIN LATERAL (SELECT (v_begin + i.i) % p_limit + 1 AS slot) AS n
+          LEFT JOIN LATERAL (
+                SELECT s.partition_id, s.lease_id FROM belfry.limit_slot s
+                 WHERE s.group_id = p_group AND s.tenant_id = p_tenant AND s.slot >= n.slot AND s.slot <= n.slot
+                 ORDER BY s.slot DESC LIMIT 1) AS s ON true
+          LEFT JOIN LATERAL (
+                SELECT c.lease_id, c.lease_until FROM belfry.cursor c
+                 WHERE c.partition_id = s.partition_id AND c.group_id >= p_group AND c.group_id <= p_group
+                 ORDER BY c.group_id DESC LIMIT 1) AS c ON true
+    LOOP
+        IF k.lease_until IS NULL THEN
+            RETURN NULL;
+        END IF;
+        v_next := least(v_next, k.lease_until);
+    END LOOP;
+    RETURN v_next;
+END $$;
+
+-- From sql/functions/limit/read_limits.sql.
+
+-- Reads the JSON of limits, and raises an error that says what to change. The columns that are no limits are NULL. docs/flow.md
+-- describes the members and their defaults.
+CREATE FUNCTION belfry.read_limits(p_limits json) RETURNS belfry.group_limit LANGUAGE plpgsql IMMUTABLE AS $$
+DECLARE
+    f jsonb := p_limits;
+    l belfry.group_limit;
+BEGIN
+    PERFORM belfry.limit_members(f, '{}', '{concurrency,rateLimit,tenantConcurrency,tenantRateLimit,fair,breaker,onExhausted}');
+    l.concurrency := belfry.limit_number(f, '{concurrency}', 1, 10000);
+    SELECT r.* INTO l.rate_messages, l.rate_per, l.rate_burst FROM belfry.read_rate(f, 'rateLimit') AS r;
+    l.tenant_concurrency := belfry.limit_number(f, '{tenantConcurrency}', 1, 10000);
+    SELECT r.* INTO l.tenant_rate_messages, l.tenant_rate_per, l.tenant_rate_burst FROM belfry.read_rate(f, 'tenantRateLimit') AS r;
+    IF jsonb_typeof(nullif(f -> 'fair', 'null')) <> 'boolean' THEN
+        RAISE EXCEPTION 'fair is %', left((f -> 'fair')::text, 80) USING ERRCODE = 'invalid_parameter_value', HINT = 'Give true or false.';
+    END IF;
+    l.fair := coalesce(nullif(f -> 'fair', 'null')::boolean, false);
+    IF f ->> 'onExhausted' NOT IN ('deadLetter', 'block', 'skip') THEN
+        RAISE EXCEPTION 'onExhausted is %', left((f -> 'onExhausted')::text, 80) USING ERRCODE = 'invalid_parameter_value',
+            HINT = 'Use "deadLetter", "block" or "skip".';
+    END IF;
+    l.on_exhausted := coalesce(f ->> 'onExhausted', 'deadLetter');
+    IF nullif(f -> 'breaker', 'null') IS NULL THEN
+        RETURN l;
+    END IF;
+    PERFORM belfry.limit_members(f, '{breaker}', '{failures,share,window,minimum,pause,pauseMax}');
+    l.breaker_failures := belfry.limit_number(f, '{breaker,failures}', 1, 1000000);
+    IF nullif(f #> '{breaker,share}', 'null') IS NOT NULL THEN
+        IF jsonb_typeof(f #> '{breaker,share}') = 'number' THEN
+            l.breaker_share := CASE WHEN (f #> '{breaker,share}')::numeric BETWEEN 0.000001 AND 1 THEN (f #> '{breaker,share}')::float8 END;
+        END IF;
+        IF l.breaker_share IS NULL THEN
+            RAISE EXCEPTION 'breaker.share is %', left((f #> '{breaker,share}')::text, 80) USING ERRCODE = 'invalid_parameter_value',
+                HINT = 'Give a number from 0.000001 to 1.';
+        END IF;
+    END IF;
+    IF l.breaker_failures IS NULL AND l.breaker_share IS NULL THEN
+        RAISE EXCEPTION 'breaker has neither failures nor share' USING ERRCODE = 'invalid_parameter_value',
+            HINT = 'Give failures, the failures in a row, or share, the part of failures in the window.';
+    END IF;
+    l.breaker_window := coalesce(belfry.limit_duration(f, '{breaker,window}', '1 second'), '1 minute');
+    l.breaker_minimum := coalesce(belfry.limit_number(f, '{breaker,minimum}', 1, 1000000), 10);
+    l.breaker_pause := coalesce(belfry.limit_duration(f, '{breaker,pause}', '1 second'), '10 seconds');
+    l.breaker_pause_max := coalesce(belfry.limit_duration(f, '{breaker,pauseMax}', '1 second'), greatest('10 minutes', l.breaker_pause));
+    IF l.breaker_pause_max < l.breaker_pause THEN
+        RAISE EXCEPTION 'breaker.pauseMax is %, and breaker.pause is %', belfry.duration_text(l.breaker_pause_max), belfry.duration_text(l.breaker_pause)
+            USING ERRCODE = 'invalid_parameter_value', HINT = 'Give a pauseMax that is not less than pause.';
+    END IF;
+    RETURN l;
+END $$;
+
+-- From sql/functions/limit/read_rate.sql.
+
+-- Reads a rate from the JSON of limits. All results are NULL if the member is absent.
+CREATE FUNCTION belfry.read_rate(p_from jsonb, p_member text, OUT messages bigint, OUT per interval, OUT burst bigint) LANGUAGE plpgsql IMMUTABLE AS $$
+BEGIN
+    PERFORM belfry.limit_members(p_from, ARRAY[p_member], '{messages,per,burst}');
+    messages := belfry.limit_number(p_from, ARRAY[p_member, 'messages'], 1, 1000000);
+    per := belfry.limit_duration(p_from, ARRAY[p_member, 'per'], '1 millisecond');
+    burst := coalesce(belfry.limit_number(p_from, ARRAY[p_member, 'burst'], 1, 1000000), messages);
+    IF nullif(p_from -> p_member, 'null') IS NULL THEN
+        RETURN;
+    ELSIF messages IS NULL OR per IS NULL THEN
+        RAISE EXCEPTION '% has no %', p_member, CASE WHEN messages IS NULL THEN 'messages' ELSE 'per' END USING ERRCODE = 'invalid_parameter_value',
+            HINT = 'Give both, such as {"messages": 100, "per": "1s"}.';
+    ELSIF messages > 1000000 * extract(epoch FROM per) THEN
+        RAISE EXCEPTION '% has % messages in %', p_member, messages, belfry.duration_text(per) USING ERRCODE = 'invalid_parameter_value',
+            HINT = 'The greatest rate is 1000000 messages a second. Give fewer messages or a longer time.';
+    END IF;
+END $$;
+
+-- From sql/functions/limit/set_limits.sql.
+
+-- Sets the limits of a group in a queue, or removes them if p_limits is NULL. With the group '' they are the default of the
+-- queue. A group may have limits before its first pop. queue_id is NULL if the queue does not exist. before and after are the
+-- limits in the row, NULL without a row. Limits that change nothing write nothing.
+--
+-- limits_id of a group is always the row in force, for these reasons:
+--
+--   1. This function and the registration of a group lock the queue, so each sees what the other has committed.
+--   2. A registration with an older snapshot fails, because this function has updated the row of the queue.
+--   3. This function refuses to run with an older snapshot.
+CREATE FUNCTION belfry.set_limits(
+    p_queue text, p_group text, p_limits json,
+    OUT changed boolean, OUT queue_id bigint, OUT before json, OUT after json
+) LANGUAGE plpgsql SET synchronous_commit = on SET lock_timeout = '5s' AS $$
+#variable_conflict use_column
+DECLARE
+    l belfry.group_limit := belfry.read_limits(p_limits);
+    v_old belfry.group_limit; -- the row
+    v_was belfry.group_limit; -- the row in force for the groups that change
+    v_is belfry.group_limit;
+    k record;
+BEGIN
+    IF current_setting('transaction_isolation') <> 'read committed' THEN
+        RAISE EXCEPTION 'limits cannot change in a transaction with the isolation level %', upper(current_setting('transaction_isolation'))
+            USING ERRCODE = 'active_sql_transaction', HINT = 'Use a transaction with the isolation level READ COMMITTED.';
+    END IF;
+    UPDATE belfry.queue q SET name = q.name WHERE q.name = p_queue AND q.deleted_at IS NULL RETURNING q.id INTO queue_id;
+    IF queue_id IS NULL THEN
+        RETURN;
+    END IF;
+    SELECT o.* INTO v_old FROM belfry.group_limit o WHERE o.queue_id = set_limits.queue_id AND o.group_name = p_group;
+    before := CASE WHEN v_old.id IS NOT NULL THEN belfry.limits_json(v_old) END;
+    after := CASE WHEN p_limits IS NOT NULL THEN belfry.limits_json(l) END;
+    IF p_group = '' AND after::text = '{}' THEN
+        after := NULL;
+    END IF;
+    changed := before::text IS DISTINCT FROM after::text;
+    IF NOT changed THEN
+        RETURN;
+    END IF;
+    SELECT o.* INTO v_was FROM belfry.group_limit o WHERE o.id = belfry.limits_of(set_limits.queue_id, p_group);
+    IF after IS NULL THEN
+        DELETE FROM belfry.group_limit o WHERE o.id = v_old.id;
+    ELSIF v_old.id IS NULL THEN
+        INSERT INTO belfry.group_limit (
+            queue_id, group_name,
+            concurrency, rate_messages, rate_per, rate_burst, tenant_concurrency, tenant_rate_messages,
+            tenant_rate_per, tenant_rate_burst, fair, breaker_failures, breaker_share, breaker_window, breaker_minimum,
+            breaker_pause, breaker_pause_max, on_exhausted)
+        VALUES (
+            set_limits.queue_id, p_group,
+            l.concurrency, l.rate_messages, l.rate_per, l.rate_burst, l.tenant_concurrency, l.tenant_rate_messages,
+            l.tenant_rate_per, l.tenant_rate_burst, l.fair, l.breaker_failures, l.breaker_share, l.breaker_window,
+            l.breaker_minimum, l.breaker_pause, l.breaker_pause_max, l.on_exhausted);
+    ELSE
+        UPDATE belfry.group_limit o SET (
+            concurrency, rate_messages, rate_per, rate_burst, tenant_concurrency, tenant_rate_messages,
+            tenant_rate_per, tenant_rate_burst, fair, breaker_failures, breaker_share, breaker_window, breaker_minimum,
+            breaker_pause, breaker_pause_max, on_exhausted, changed_at) = (
+            l.concurrency, l.rate_messages, l.rate_per, l.rate_burst, l.tenant_concurrency, l.tenant_rate_messages,
+            l.tenant_rate_per, l.tenant_rate_burst, l.fair, l.breaker_failures, l.breaker_share, l.breaker_window,
+            l.breaker_minimum, l.breaker_pause, l.breaker_pause_max, l.on_exhausted, clock_timestamp())
+         WHERE o.id = v_old.id;
+    END IF;
+    SELECT o.* INTO v_is FROM belfry.group_limit o WHERE o.id = belfry.limits_of(set_limits.queue_id, p_group);
+    FOR k IN
+        SELECT g.id FROM belfry.consumer_group g
+         WHERE g.queue_id = set_limits.queue_id
+           AND CASE WHEN p_group <> '' THEN g.name = p_group ELSE NOT EXISTS (
+                   SELECT FROM belfry.group_limit o WHERE o.queue_id = g.queue_id AND o.group_name = g.name) END
+         ORDER BY g.id
+    LOOP
+        UPDATE belfry.consumer_group g SET limits_id = v_is.id WHERE g.id = k.id AND g.limits_id IS DISTINCT FROM v_is.id;
+        PERFORM belfry.empty_buckets(k.id, v_was, v_is);
+    END LOOP;
+END $$;
+REVOKE ALL ON FUNCTION belfry.set_limits(text, text, json) FROM PUBLIC;
 
 -- From sql/functions/limit/spend.sql.
 
@@ -4315,11 +4678,14 @@ BEGIN
         END IF;
         SELECT b.ctid, b.full_at, b.taken_at INTO v_place, v_full_at, v_taken_at
           FROM belfry.limit_bucket b
-         WHERE b.group_id = p_group AND b.tenant_id = p_tenant AND b.part = v_part
+         WHERE b.group_id = p_group AND b.tenant_id = p_tenant AND b.part >= v_part AND b.part <= v_part
+         ORDER BY b.part DESC LIMIT 1 -- reads the newest version first
            FOR NO KEY UPDATE SKIP LOCKED;
         IF NOT FOUND THEN
-            IF EXISTS (SELECT FROM belfry.limit_bucket b WHERE b.group_id = p_group AND b.tenant_id = p_tenant AND b.part = v_part)
-               OR NOT belfry.new_limit_row(2, p_group, p_tenant, v_part)
+            PERFORM FROM belfry.limit_bucket b
+              WHERE b.group_id = p_group AND b.tenant_id = p_tenant AND b.part >= v_part AND b.part <= v_part
+              ORDER BY b.part DESC LIMIT 1;
+            IF FOUND OR NOT belfry.new_limit_row(2, p_group, p_tenant, v_part)
             THEN
                 v_busy := v_part;
             ELSE
@@ -4335,7 +4701,7 @@ BEGIN
             v_n := greatest(least(v_left, p_want - granted), 0);
             IF v_n > 0 AND p_spend THEN
                 v_full_at := greatest(v_full_at, v_now) + make_interval(secs => ceil(v_n * v_microseconds) / 1e6);
-                UPDATE belfry.limit_bucket b SET full_at = v_full_at, taken_at = v_now WHERE b.ctid = v_place;
+                UPDATE belfry.limit_bucket b SET full_at = v_full_at, taken_at = greatest(b.taken_at, v_now) WHERE b.ctid = v_place;
             END IF;
             granted := granted + v_n;
             IF v_left - v_n > 0 THEN
@@ -4355,6 +4721,18 @@ BEGIN
         next_at := least(next_at, v_now + interval '50 milliseconds');
     END IF;
 END $$;
+
+-- From sql/functions/limit/tokens_left.sql.
+
+-- Returns the number of tokens in the bucket of a group, or of one of its tenants. A part without a row is full.
+CREATE FUNCTION belfry.tokens_left(p_group bigint, p_tenant bigint, p_messages bigint, p_per interval, p_burst bigint) RETURNS bigint LANGUAGE sql STABLE AS $$
+    SELECT (p_burst - coalesce(sum(least(u.burst, ceil(greatest(extract(epoch FROM b.full_at - statement_timestamp())::float8, 0)
+               * p_messages / extract(epoch FROM p_per)::float8 / u.parts - 1e-9)::bigint)), 0))::bigint
+      FROM belfry.limit_bucket b
+     CROSS JOIN LATERAL (SELECT belfry.bucket_parts(p_tenant, p_burst) AS parts) AS t
+     CROSS JOIN LATERAL (SELECT t.parts, p_burst / t.parts + (b.part < p_burst % t.parts)::integer AS burst) AS u
+     WHERE b.group_id = p_group AND b.tenant_id = p_tenant AND b.part < t.parts
+$$;
 
 -- From sql/functions/limit/unblock.sql.
 
@@ -4506,7 +4884,8 @@ END $$;
 CREATE FUNCTION belfry.wait_for_bucket(p_group bigint, p_tenant bigint, p_part bigint) RETURNS void LANGUAGE plpgsql SET lock_timeout = '50ms' AS $$
 BEGIN
     PERFORM FROM belfry.limit_bucket b
-      WHERE b.group_id = p_group AND b.tenant_id = p_tenant AND b.part = p_part
+      WHERE b.group_id = p_group AND b.tenant_id = p_tenant AND b.part >= p_part AND b.part <= p_part
+      ORDER BY b.part DESC LIMIT 1 -- reads the newest version first
         FOR NO KEY UPDATE;
 EXCEPTION WHEN lock_not_available THEN
     NULL;
@@ -5094,13 +5473,14 @@ BEGIN
         ('producer admin', 'GRANT EXECUTE ON FUNCTION belfry.unschedule(text), belfry.schedule(text, text, json, text, interval, timestamptz, text, '
             'text, json, interval, timestamptz, timestamptz, interval, text, text) TO %I'),
         ('producer consumer admin', (SELECT 'GRANT EXECUTE ON FUNCTION ' || string_agg(f.oid::regprocedure::text, ', ' ORDER BY f.oid) || ' TO %I' FROM pg_proc f
-            WHERE f.pronamespace = 'belfry'::regnamespace AND (NOT f.prosecdef OR f.proname = 'await') AND f.proname NOT LIKE 'change_pause%' AND f.proname <> 'unblock_partition')),
+            WHERE f.pronamespace = 'belfry'::regnamespace AND (NOT f.prosecdef OR f.proname = 'await') AND f.proname NOT LIKE 'change_pause%' AND f.proname NOT IN ('unblock_partition', 'set_limits'))),
         ('consumer admin', 'GRANT EXECUTE ON FUNCTION belfry.subscribe(text, text, text, timestamptz), '
             'belfry.pop(text, text, integer, text, integer), belfry.ack(uuid, uuid[], text, text, interval), belfry.extend(uuid, bigint) TO %I'),
         ('admin', 'GRANT SELECT, INSERT, UPDATE, DELETE ON ALL TABLES IN SCHEMA belfry TO %I'),
         ('admin', 'GRANT EXECUTE ON FUNCTION belfry.advance_ids(), belfry.change_grant(text, name, text, text, boolean), '
             'belfry.pause(text, text, text, text), belfry.resume(text, text, text), belfry.change_pause(text, text, text, boolean, text), '
-            'belfry.unblock(text, text, text, text), belfry.unblock_partition(text, text, text, text, boolean) TO %I'),
+            'belfry.unblock(text, text, text, text), belfry.unblock_partition(text, text, text, text, boolean), '
+            'belfry.limit_group(text, text, json), belfry.set_limits(text, text, json) TO %I'),
         ('admin', 'REVOKE INSERT, UPDATE, DELETE ON belfry.schema_migrations FROM %I'),
         ('admin', 'ALTER DEFAULT PRIVILEGES FOR ROLE %2$I IN SCHEMA belfry GRANT SELECT, INSERT, UPDATE, DELETE ON TABLES TO %1$I')
     ) AS s(kinds, text)
@@ -5900,4 +6280,4 @@ BEGIN
         END LOOP;
     END LOOP;
 END $$;
-COMMENT ON FUNCTION belfry.baseline() IS 'b7d99ba8cf5d49cdf2e7068c49b2fc917bd6678ee4d9e3f00f9435b9db8b8454';
+COMMENT ON FUNCTION belfry.baseline() IS 'ea5db8b5690b4309f280706f259e868a5d95d710ef4ba7bce94d4ab3df607155';

@@ -2,7 +2,7 @@
 -- belfry.audit. A change that changed nothing has no row. See pkg/engine/catalog/undo.go.
 CREATE TABLE belfry.audit_undo (
     audit_id     uuid PRIMARY KEY REFERENCES belfry.audit (id) ON DELETE CASCADE,
-    kind         text NOT NULL CHECK (kind IN ('options', 'pause', 'places')),
+    kind         text NOT NULL CHECK (kind IN ('options', 'pause', 'places', 'limits')),
     queue_id     bigint NOT NULL,
     group_id     bigint,
     partition_id bigint,

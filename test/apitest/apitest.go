@@ -58,7 +58,7 @@ func Server(f *Fakes, edits ...func(cfg *httpapi.Config, deps *httpapi.Deps)) (*
 		Audit: auditFake{&f.Audit}, Confirm: func(context.Context) error { return nil }, Owners: ownersFake{f}, Streams: streamsFake{f}, Switches: switchesFake{}, Spool: spoolFake{}, Doctor: doctorFake{},
 		History: historyFake{}, Tags: listsFake{&f.Lists}, Recent: recentFake{f}, Partitions: f, Live: liveFake{}, Pool: func() (size, idle, active int64) { return 0, 0, 0 },
 		Attachments: attachmentsFake{&f.Producers}, Rejections: rejectionsFake{&f.Producers},
-		Events: noEvents(), Rights: rightsFake{&f.Rights}, Schedules: schedulesFake{&f.Schedules}, MessageStates: resourcesFake{&f.Resources}, Listener: func() httpapi.ListenerState { return f.Listener }, Inbox: f.inboxState, Flushes: func() []store.Flushes { return f.Flushes }, Defaults: queue.DefaultDefaults(),
+		Events: noEvents(), Rights: rightsFake{&f.Rights}, Schedules: schedulesFake{&f.Schedules}, Limits: limitsFake{}, MessageStates: resourcesFake{&f.Resources}, Listener: func() httpapi.ListenerState { return f.Listener }, Inbox: f.inboxState, Flushes: func() []store.Flushes { return f.Flushes }, Defaults: queue.DefaultDefaults(),
 	}
 	for _, edit := range edits {
 		edit(&cfg, &deps)

@@ -92,7 +92,7 @@ var hints = []string{
 	"dryRun must", "rate ", "partition", "error must", "traceNames", "eventType", "data is required", "pg_dump",
 	"query_id", "partition_id", "name ", "source_queue", "config_hash", "allow_any_json", "half of a surrogate pair", "reset ", "keys", "key_prefix", "ripe_at", "state_ops", "push_items", "ack", "release_lease", "consumer_group", "enabled (boolean)", "no such endpoint: ", "is not allowed on ",
 	"token ", "token must", "id must", "kind must", "role must", "subject must", "role is", "kind is", "subject ", "ttlSeconds ", "grants: ",
-	"payload is required", "the member ", "cron must", "every must", "at must", "starts must", "ends must", "jitter must", "zone must", "missed must", "paused must", "headers",
+	"payload is required", "the member ", "cron must", "every must", "at must", "starts must", "ends must", "jitter must", "zone must", "missed must", "paused must", "headers", "action is",
 }
 
 // Ask sends one request and checks the answer and the calls of the fakes.

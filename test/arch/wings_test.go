@@ -32,7 +32,7 @@ var wings = []wing{
 	{"pkg/cli", "pkg/client pkg/client/api", `. > noun > verb > session >
 		answer manifest pusher top >
 		contexts demo instant outage output payload progress request`},
-	{"pkg/client", "pkg/client/api", ". > reach schedules spans"},
+	{"pkg/client", "pkg/client/api", ". > limits reach schedules spans"},
 	{"pkg/client/api", "", "sheet > ."}, // the requests and answers, which the server uses too
 	{"pkg/httpapi", "pkg/client/api pkg/insight pkg/dispatch pkg/engine pkg/access pkg/process pkg/queue config/setting", `. >
 		data flow operate queen repair schedules spans > deadletters > observe > lists >
@@ -47,7 +47,7 @@ var wings = []wing{
 		store/internal/names >
 		store/internal/groupcommit store/internal/wake catalog deadletter inbox queenimport reseal schedule spool >
 		store/internal/delivered store/internal/pipeline store/internal/quota store/internal/scanfloor
-		attach batch maintenance portable schedule/when seal stream sweep`},
+		attach batch limit maintenance portable schedule/when seal stream sweep`},
 	{"pkg/access", "pkg/postgres pkg/process pkg/queue config/setting sql", "provider rights > token > audit > certificate identity"},
 	{"pkg/postgres", "pkg/process pkg/queue config/setting sql", "listen migrate > . devdb"},
 	{"pkg/process", "pkg/queue", "inflight > backoff events heap logbuffer tracing"},

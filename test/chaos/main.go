@@ -12,6 +12,7 @@ import (
 	"syscall"
 	"time"
 
+	"github.com/belfry-mq/belfry/test/chaos/limits"
 	"github.com/belfry-mq/belfry/test/chaos/ticks"
 	"github.com/belfry-mq/belfry/test/chaos/world"
 )
@@ -26,7 +27,9 @@ type settings struct {
 	// schedules and ticks are the size of a run with schedules: how many schedules, and the number of messages after which it
 	// ends. schedules is 0 for a run with the common workload.
 	schedules, ticks int
-	keep             bool // keep the folder of the run even if all promises were kept
+	// limits is set for a run with limited groups.
+	limits bool
+	keep   bool // keep the folder of the run even if all promises were kept
 }
 
 func main() {
@@ -42,6 +45,7 @@ func main() {
 	flag.StringVar(&s.pooler, "pooler", "", "mode of a PgBouncer between the servers and Postgres: session or transaction (default: none)")
 	flag.IntVar(&s.schedules, "schedules", 0, "test this number of schedules that are due each second, instead of the common workload")
 	flag.IntVar(&s.ticks, "ticks", 100_000, "with --schedules: number of messages after which the run ends")
+	flag.BoolVar(&s.limits, "limits", false, "test groups with a rate and a concurrency, instead of the common workload")
 	list := flag.Bool("list", false, "print the names of the faults and exit")
 	flag.Parse()
 	if *list {
@@ -58,7 +62,10 @@ func main() {
 	}
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	err := runTwice(ctx, s, os.Stdout, func(ctx context.Context, s settings, out io.Writer) error {
-		if s.schedules > 0 {
+		switch {
+		case s.limits:
+			return runLimited(ctx, s, out, limits.Judge)
+		case s.schedules > 0:
 			return runSchedules(ctx, s, out, ticks.Judge)
 		}
 		return run(ctx, s, out, judge)

@@ -23,6 +23,7 @@ import (
 	"github.com/belfry-mq/belfry/pkg/engine/catalog"
 	"github.com/belfry-mq/belfry/pkg/engine/deadletter"
 	"github.com/belfry-mq/belfry/pkg/engine/inbox"
+	"github.com/belfry-mq/belfry/pkg/engine/limit"
 	"github.com/belfry-mq/belfry/pkg/engine/schedule"
 	"github.com/belfry-mq/belfry/pkg/engine/store"
 	streams "github.com/belfry-mq/belfry/pkg/engine/stream"
@@ -55,8 +56,9 @@ var small = map[string]string{
 	"GET /livez": figures, "HEAD /livez": figures, "GET /readyz": figures, "HEAD /readyz": figures, "GET /health": figures, "HEAD /health": figures,
 	"GET /metrics": figures, "GET /metrics/prometheus": "metrics must be readable even when no memory is left",
 	"GET /api/v1/audit/:id/undo": "the answer has at most 22 options", "GET /api/v1/pauses": "the answer has at most 1,000 pauses", "GET /api/v1/dlq/jobs": "the answer has at most 100 jobs",
-	"GET /api/v1/schedules/:name/next": "the answer has at most 1,000 instants",
-	"GET /openapi.json":                embedded, "GET /api/v1/whoami": oneRow,
+	"GET /api/v1/schedules/:name/next":                        "the answer has at most 1,000 instants",
+	"GET /api/v1/consumer-groups/:group/queues/:queue/limits": oneRow, "GET /api/v1/resources/queues/:queue/limits": "the answer has at most 200 groups",
+	"GET /openapi.json": embedded, "GET /api/v1/whoami": oneRow,
 	"GET /api/v1/pop": delivers, "GET /api/v1/pop/queue/:queue": delivers, "GET /api/v1/pop/queue/:queue/partition/:partition": delivers,
 	"GET /api/v1/sse/queue/:queue": delivers, "GET /api/v1/events": stillStream, "GET /ui/live": stillStream,
 	"GET /api/v1/explain": "the answer has at most 20 partitions and 20 reasons", "GET /api/v1/status/dispatcher": figures, "GET /api/v1/status/sweeps": figures,
@@ -159,7 +161,7 @@ func onLargeTables(t *testing.T, edit func(cfg *httpapi.Config)) *httpapi.Server
 		}{Owners: catalog.NewOwners(pool)} // without grants no code asks for the queue of a partition
 		deps.Attachments, deps.Rejections, deps.History = attach.NewLister(pool), inbox.NewRejections(pool), history.NewReader(pool, nil, nil)
 		deps.Recent, deps.Partitions = history.NewReader(pool, nil, nil), groups
-		deps.Rights, deps.Schedules = rights.New(pool, token.Config{}), schedule.NewStore(pool)
+		deps.Rights, deps.Schedules, deps.Limits = rights.New(pool, token.Config{}), schedule.NewStore(pool), limit.NewStore(pool, &events.Bus{})
 		api := http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { s.Handler().ServeHTTP(w, r) })
 		deps.Dashboard, err = dashboard.New(dashboard.DefaultConfig(), dashboard.Deps{API: api, Changes: &source.Changes{}, Log: log})
 		require.NoError(t, err)

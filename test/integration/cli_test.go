@@ -152,6 +152,32 @@ func TestCommands(t *testing.T) {
 	require.Empty(t, missing, "each command must have a test")
 }
 
+func limitCommands(x *terminal) {
+	const set = "QUEUE GROUP CHANGED DRY-RUN BEFORE LIMITS\n"
+	x.table(set+"orders - yes no - concurrency=20", "queue", "limit", "orders", "--concurrency", "20")
+	x.table("QUEUE LIMITS\norders concurrency=20", "queue", "limit", "orders")
+	x.table(set+"orders billing yes yes - concurrency=20 rateLimit={burst=100 messages=100 per=1m}", "group", "limit", "billing", "orders", "--rate", "100/1m", "--dry-run")
+	x.table(set+"orders billing yes no - breaker={failures=5 pause=5m pauseMax=10m} concurrency=20 fair=true rateLimit={burst=7 messages=100 per=1m}",
+		"group", "limit", "billing", "orders", "--rate", "100/1m", "--burst", "7", "--fair", "--breaker-failures", "5", "--breaker-pause", "5m")
+	limits := func() string { return encode(member(x.json("group", "limit", "billing", "orders"), "limits")) }
+	x.json("group", "limit", "billing", "orders", "--concurrency", "none", "--breaker-failures", "none", "--fair=false")
+	require.JSONEq(x.t, `{"rateLimit":{"messages":100,"per":"1m","burst":7}}`, limits(), "limits without a flag stay")
+	x.table("QUEUE GROUP SOURCE LIMITS LIVE-LEASES TOKENS LIMITED-UNTIL\norders billing group rateLimit={burst=7 messages=100 per=1m} - 7 -", "group", "limit", "billing", "orders")
+	for flags, want := range map[string]string{
+		"--rate 100": "--rate is", "--burst x": "--burst is", "--concurrency many": "--concurrency is", "--breaker-pause 9s": "needs --breaker-failures", "--remove --fair": "--remove removes all",
+	} {
+		code, _, problems := x.run("", append([]string{"group", "limit", "billing", "orders"}, strings.Fields(flags)...)...)
+		require.Equal(x.t, 2, code, flags)
+		require.Contains(x.t, problems, want)
+	}
+	x.json("group", "limit", "billing", "orders", "--remove")
+	require.Equal(x.t, "queue", member(x.json("group", "limit", "billing", "orders"), "source"))
+	x.json("queue", "limit", "orders", "--remove")
+	require.Equal(x.t, "null", limits())
+	code, _, problems := x.run("", "group", "limit", "billing", "nowhere", "--concurrency", "5")
+	require.Equal(x.t, 1, code, problems)
+}
+
 func queueCommands(x *terminal) {
 	code, out, _ := x.run("", "pop", "orders")
 	require.Equal(x.t, []any{4, ""}, []any{code, out}, "an empty queue must give exit code 4 and no output")
@@ -173,6 +199,7 @@ func queueCommands(x *terminal) {
 	require.Equal(x.t, "orders", member(x.json("queue", "list"), "queues", 0, "name"))
 	x.table("QUEUE PARTITION GROUP PAUSED CHANGED\norders - - yes yes", "queue", "pause", "orders")
 	x.table("QUEUE PARTITION GROUP PAUSED CHANGED\norders - - no yes", "queue", "resume", "orders")
+	limitCommands(x)
 	x.table("QUEUE PARTITION GROUP PAUSED CHANGED\norders Default - yes yes", "partition", "pause", "orders", "Default")
 	x.table("PARTITION TOTAL PENDING PROCESSING DEAD PAUSED OLDEST NEWEST\nDefault 1 1 0 0 yes AGE AGE", "partition", "list", "orders")
 	x.table("QUEUE PARTITION GROUP PAUSED CHANGED\norders Default - no yes", "partition", "resume", "orders", "Default")
@@ -277,7 +304,7 @@ func TestCommandsOfAReadOnlyToken(t *testing.T) {
 		{"push", "q", "1"}, {"pop", "q"}, {"tail", "q", "--group", "g"}, {"ack", some, "t"}, {"extend", some}, {"tx", "-f", write(t, `{"operations":[{"type":"push","queue":"q","payload":1}]}`)},
 		{"queue", "configure", "q"}, {"queue", "delete", "q", "--yes"}, {"queue", "pause", "q"}, {"queue", "resume", "q"},
 		{"partition", "pause", "q", "p"}, {"partition", "resume", "q", "p"}, {"group", "seek", "g", "q", "--to-end", "--yes"},
-		{"group", "pause", "g", "q"}, {"group", "resume", "g", "q"}, {"group", "delete", "g", "--yes"}, {"replay", "q", "--to", "1h", "--yes"},
+		{"group", "pause", "g", "q"}, {"group", "resume", "g", "q"}, {"group", "delete", "g", "--yes"}, {"group", "limit", "g", "q", "--remove"}, {"queue", "limit", "q", "--concurrency", "5"}, {"replay", "q", "--to", "1h", "--yes"},
 		{"dlq", "redrive", "q", "--all", "--yes"}, {"dlq", "purge", "q", "--all", "--yes"}, {"queue", "purge", "q", "--yes"}, {"messages", "delete", some, "t", "--yes"},
 		{"messages", "dlq", some, "t", "--yes"}, {"messages", "retry", some, "t"}, {"streams", "delete", some, "--yes"},
 		{"maintenance", "push-on", "--yes"}, {"maintenance", "push-off"}, {"maintenance", "pop-on", "--yes"}, {"maintenance", "pop-off"},

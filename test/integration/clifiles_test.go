@@ -19,8 +19,9 @@ func fileCommands(x *terminal) {
 	_, exported, _ := x.run("", "export")
 	code, out, problems := x.run(exported, "apply", "-f", "-", "--dry-run")
 	require.Equal(x.t, []any{0, "nothing to change\n"}, []any{code, out}, problems)
-	wanted := "queues:\n- name: made\n  options: {leaseTime: 9}\n- name: orders\n  paused: true\n  options: {retryLimit: 4}\ngroups:\n- {name: g, queue: lines, paused: true}\n"
-	plan := "create queue made leaseTime=9\nchange queue orders: retryLimit: 0 -> 4\npause queue orders\npause group g of lines\n"
+	wanted := "queues:\n- name: made\n  options: {leaseTime: 9}\n  limits: {concurrency: 7}\n- name: orders\n  paused: true\n  options: {retryLimit: 4}\ngroups:\n- {name: g, queue: lines, paused: true}\n- {name: later, queue: orders, limits: {rateLimit: {messages: 60, per: 60s}}}\n"
+	plan := "create queue made leaseTime=9\nset the default limits of queue made: {\"concurrency\":7}\nchange queue orders: retryLimit: 0 -> 4\npause queue orders\npause group g of lines\n" +
+		"set the limits of group later of orders: {\"rateLimit\":{\"messages\":60,\"per\":\"1m\",\"burst\":60}}\n"
 	code, out, problems = x.run(wanted, "apply", "-f", "-", "--dry-run")
 	require.Equal(x.t, []any{2, plan}, []any{code, out}, problems)
 	code, out, problems = x.run(wanted, "apply", "-f", "-")
@@ -31,6 +32,19 @@ func fileCommands(x *terminal) {
 		member(x.json("queue", "get", "orders"), "queue", "options", "leaseTime"), member(x.json("queue", "get", "orders"), "queue", "options", "priority"),
 		member(x.json("queue", "get", "orders"), "queue", "options", "retryLimit"),
 	}, "other options must stay")
+	_, exported, _ = x.run("", "export")
+	code, out, problems = x.run(exported, "apply", "-f", "-", "--dry-run")
+	require.Equal(x.t, []any{0, "nothing to change\n"}, []any{code, out}, problems)
+	require.Contains(x.t, exported, "limits: {rateLimit: {messages: 60, per: 1m, burst: 60}}")
+	code, out, problems = x.run("queues: [{name: made, limits: {concurrency: 8}}]", "apply", "-f", "-", "--dry-run")
+	require.Equal(x.t, []any{2, "change the default limits of queue made: {\"concurrency\":7} -> {\"concurrency\":8}\n"}, []any{code, out}, problems)
+	code, _, problems = x.run("queues: [{name: made, limits: {concurrency: 10001}}]", "apply", "-f", "-")
+	require.NotZero(x.t, code)
+	require.Contains(x.t, problems, "default limits of queue made: ")
+	require.Contains(x.t, problems, "concurrency is 10001")
+	code, _, problems = x.run("queues: [{name: made, limits: {concurency: 1}}]", "apply", "-f", "-")
+	require.Equal(x.t, 2, code)
+	require.Contains(x.t, problems, "concurency")
 	code, out, problems = x.run("queues:\n- name: orders\n", "apply", "-f", "-")
 	require.Equal(x.t, []any{0, "nothing to change\n"}, []any{code, out}, problems, "a queue must stay paused if the file does not mention the pause")
 	code, _, problems = x.run("", "apply", "-f", "-", "--prune", "--yes")

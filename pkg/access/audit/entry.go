@@ -38,6 +38,8 @@ const (
 	PauseSchedule        = "schedule.pause"
 	ResumeSchedule       = "schedule.resume"
 	RunSchedule          = "schedule.run"
+	SetLimits            = "limits.set"
+	RemoveLimits         = "limits.remove"
 	DeleteStream         = "stream.delete"
 	SetPushMaintenance   = "maintenance.push"
 	SetPopMaintenance    = "maintenance.pop"

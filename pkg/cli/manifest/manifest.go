@@ -34,6 +34,7 @@ type namedQueue struct {
 	Task      *string        `yaml:"task,omitempty" json:"task,omitempty"`
 	Paused    *bool          `yaml:"paused,omitempty" json:"paused,omitempty"`
 	Options   map[string]any `yaml:"options,omitempty" json:"options,omitempty"`
+	Limits    limits         `yaml:"limits,omitempty" json:"limits,omitempty"`
 }
 
 // namedGroup is a consumer group of a queue. A nil Paused means that the group keeps its state.
@@ -41,6 +42,7 @@ type namedGroup struct {
 	Name   string `yaml:"name" json:"name"`
 	Queue  string `yaml:"queue" json:"queue"`
 	Paused *bool  `yaml:"paused,omitempty" json:"paused,omitempty"`
+	Limits limits `yaml:"limits,omitempty" json:"limits,omitempty"`
 }
 
 // Step is one change that a manifest needs. Text describes the change, and Request makes it.
@@ -125,6 +127,13 @@ func Steps(ctx context.Context, c *client.Client, wanted Manifest) (steps []Step
 			return nil, err
 		}
 		steps = append(steps, q.steps(now, found)...)
+		limited, err := limitsStep(ctx, c, q.Name, "", q.Limits)
+		if err != nil {
+			return nil, err
+		}
+		if limited != nil {
+			steps = append(steps, *limited)
+		}
 	}
 	ofGroups, err := groupSteps(ctx, c, wanted.Groups)
 	if err != nil {
@@ -166,6 +175,13 @@ func groupSteps(ctx context.Context, c *client.Client, wanted []namedGroup) (ste
 		}
 		if !found && g.Paused != nil && *g.Paused {
 			return nil, fmt.Errorf("the queue %q has no group %q: the first pop of a group creates it", g.Queue, g.Name)
+		}
+		limited, err := limitsStep(ctx, c, g.Queue, g.Name, g.Limits)
+		if err != nil {
+			return nil, err
+		}
+		if limited != nil {
+			steps = append(steps, *limited)
 		}
 	}
 	return steps, nil
@@ -260,13 +276,15 @@ func Current(ctx context.Context, c *client.Client) (all Manifest, err error) {
 			return all, err
 		}
 		if found { // the queue may be deleted meanwhile
-			all.Queues = append(all.Queues, namedQueue{Name: name, Namespace: &now.Namespace, Task: &now.Task, Paused: &now.Paused, Options: now.Options})
+			q := namedQueue{Name: name, Namespace: &now.Namespace, Task: &now.Task, Paused: &now.Paused, Options: now.Options}
+			if err := addLimits(ctx, c, &all, &q); err != nil {
+				return all, err
+			}
+			all.Queues = append(all.Queues, q)
 		}
 	}
 	groups, err := groupsOf(ctx, c)
-	for _, g := range groups {
-		all.Groups = append(all.Groups, namedGroup{g.Name, g.Queue, &g.Paused})
-	}
+	all.addGroups(groups)
 	if err == nil {
 		all.Schedules, err = currentSchedules(ctx, c)
 	}

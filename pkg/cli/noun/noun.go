@@ -5,6 +5,7 @@ package noun
 import (
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -15,9 +16,9 @@ import (
 // Commands returns the commands of this package.
 func Commands() []*cobra.Command {
 	all := []*cobra.Command{
-		noun("queue", "Create, show and change queues", queueVerbs, newConfigure(), newQueuePurge()),
+		noun("queue", "Create, show and change queues", queueVerbs, newConfigure(), newQueueLimit(), newQueuePurge()),
 		noun("partition", "Show, pause and resume partitions", partitionVerbs),
-		noun("group", "Show, move and change consumer groups", groupVerbs),
+		noun("group", "Show, move and change consumer groups", slices.Concat(groupVerbs, blockedVerbs), newGroupLimit()),
 		noun("dlq", "Show, redrive and delete dead letters", deadLetterVerbs, newDeadLetterExport()),
 		noun("messages", "Show and change stored messages", messageVerbs),
 		noun("schedule", "Create, show and change schedules", scheduleVerbs),

@@ -16,7 +16,7 @@ func undoPath(in *verb.Input) string { return "/api/v1/audit/" + url.PathEscape(
 // undoVerb is the command "audit undo".
 var undoVerb = &verb.Verb{
 	Use: "undo ID", Short: "Undo a change of the audit", Change: true, Ask: "Undo the change {0}?", Would: "undo the change {0}",
-	Long: `Put the old values of a change back: options of a queue, a pause or a resume, or the positions of a seek. The column UNDOABLE of
+	Long: `Put the old values of a change back: options of a queue, a pause or a resume, limits, or the positions of a seek. The column UNDOABLE of
 "belfry audit" shows which changes can be undone. A change that was replaced by a later change is refused. --dry-run shows the
 effect.`,
 	Example: `  belfry audit undo 0198f9a0-6f1c-7b52-8f6b-2f6c3a1d4e5f --dry-run`,

@@ -63,6 +63,9 @@ func Settings(value any) string {
 	var texts []string
 	for _, name := range slices.Sorted(maps.Keys(object)) {
 		text := fmt.Sprint(object[name])
+		if inner, nested := object[name].(map[string]any); nested {
+			text = "{" + Settings(inner) + "}"
+		}
 		if text != "0" && text != "false" && text != "" {
 			texts = append(texts, name+"="+text)
 		}

@@ -18,6 +18,7 @@ var done = map[string]string{
 	"message.resend": "Sent a message again", "message.move": "Moved a message to another instant",
 	"schedule.set": "Set a schedule", "schedule.delete": "Deleted a schedule", "schedule.run": "Stored a message of a schedule",
 	"schedule.pause": "Paused a schedule", "schedule.resume": "Resumed a schedule",
+	"limits.set": "Set limits", "limits.remove": "Removed limits",
 	"delivery.pause": "Paused the delivery", "delivery.resume": "Resumed the delivery", "stream.delete": "Deleted a stream query",
 	"maintenance.push": "Turned push maintenance", "maintenance.pop": "Turned pop maintenance",
 	"maintenance.retry": "Retried rejected messages", "maintenance.discard": "Removed rejected messages",

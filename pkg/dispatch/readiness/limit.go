@@ -10,7 +10,7 @@ import (
 type limit struct {
 	// rooms counts the calls of room. closed are the targets that SetLimited has closed since the last call.
 	rooms  uint64
-	closed []Key
+	closed map[Key]struct{}
 }
 
 // count returns the number of calls of room. A group without an entry has none.
@@ -50,7 +50,7 @@ func (t *Tracker) close(key Key, o *Observation, until time.Time) bool {
 		o.done, o.limited, o.until, o.learnt, o.prior, o.ready = true, true, until, time.Now(), nil, nil
 		t.observations[key] = o
 		l = t.limitOf(key.target.Group)
-		l.closed = append(l.closed, key)
+		l.closed[key] = struct{}{}
 	}
 	return true
 }
@@ -64,7 +64,7 @@ func (t *Tracker) limitOf(group int64) *limit {
 			clear(t.limits)
 			clear(t.observations)
 		}
-		l = &limit{}
+		l = &limit{closed: map[Key]struct{}{}}
 		t.limits[group] = l
 	}
 	return l
@@ -77,10 +77,10 @@ func (t *Tracker) room(group int64, cause string) (woken int) {
 	l := t.limitOf(group)
 	l.rooms++
 	closed := l.closed
-	l.closed = nil
+	l.closed = map[Key]struct{}{}
 	whole := TargetKey(queue.Target{Group: group})
 	wake := []Key{whole}
-	for _, key := range closed {
+	for key := range closed {
 		if o := t.observations[key]; o != nil && o.limited {
 			delete(t.observations, key)
 			if key != whole {

@@ -229,3 +229,15 @@ func TestWaitUntil(t *testing.T) {
 		require.ErrorIs(t, err, context.Canceled)
 	})
 }
+
+// A group with a rate is closed at each refused probe, and no end of a lease ever opens it. Its state does not grow.
+func TestTheStateOfALimitedGroupDoesNotGrow(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		tracker := newTracker(t)
+		for range 1000 {
+			tracker.SetLimited(group, tracker.Observe(group), time.Millisecond)
+			time.Sleep(time.Millisecond)
+		}
+		require.Equal(t, 1, tracker.Closed(group.Group))
+	})
+}

@@ -11,6 +11,7 @@ import (
 	"go.uber.org/zap"
 
 	"github.com/belfry-mq/belfry/pkg/access/audit"
+	"github.com/belfry-mq/belfry/pkg/engine/limit"
 	"github.com/belfry-mq/belfry/pkg/engine/seal"
 	"github.com/belfry-mq/belfry/pkg/postgres"
 	"github.com/belfry-mq/belfry/pkg/process/events"
@@ -33,6 +34,7 @@ type Catalog struct {
 	sealer *seal.Sealer
 	log    *zap.Logger
 	events *events.Bus
+	limits *limit.Store
 	// purgeRequested holds a signal if rows may have to be purged.
 	purgeRequested events.Signal
 
@@ -47,7 +49,7 @@ type Catalog struct {
 // New returns a Catalog on pool that publishes its changes on bus. sealer says whether this server can
 // encrypt; it may be nil.
 func New(pool *postgres.Pool, sealer *seal.Sealer, bus *events.Bus, log *zap.Logger) *Catalog {
-	return &Catalog{pool: pool, sealer: sealer, log: log, events: bus, purgeRequested: events.NewSignal(), maxUndoable: audit.MaxUndoable}
+	return &Catalog{pool: pool, sealer: sealer, log: log, events: bus, limits: limit.NewStore(pool, bus), purgeRequested: events.NewSignal(), maxUndoable: audit.MaxUndoable}
 }
 
 // pages yields the partition ids of a queue in ascending order, page by page.

@@ -32,6 +32,7 @@ var (
 	sqlGroupsDeleted     = sql.Query("engine/catalog/groups_deleted")
 	sqlGroupCursorsPurge = sql.Query("engine/catalog/group_cursors_purge")
 	sqlGroupPurged       = sql.Query("engine/catalog/group_purged")
+	sqlGroupLimitsPurge  = sql.Query("engine/catalog/group_limits_purge")
 
 	purgePartitionRows = []statement{
 		{"purging messages", sql.Query("engine/catalog/messages_purge")},
@@ -43,6 +44,7 @@ var (
 		{"purging the state of streams", sql.Query("engine/catalog/state_purge")},
 	}
 	purgeQueueRows = []statement{
+		{"purging limits", sql.Query("engine/catalog/limits_purge")},
 		{"purging consumer groups", sql.Query("engine/catalog/groups_purge")},
 		{"purging a queue", sql.Query("engine/catalog/queue_purge")},
 	}
@@ -230,6 +232,9 @@ func (c *Catalog) purgeGroup(ctx context.Context, key groupKey) error {
 			return ctx.Err()
 		}
 	}
-	_, err := c.exec(ctx, "marking a group as purged", sqlGroupPurged, key.Group)
+	_, err := c.exec(ctx, "purging the state of limits of a group", sqlGroupLimitsPurge, key.Group)
+	if err == nil {
+		_, err = c.exec(ctx, "marking a group as purged", sqlGroupPurged, key.Group)
+	}
 	return err
 }

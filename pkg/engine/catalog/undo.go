@@ -13,6 +13,7 @@ import (
 	"github.com/jackc/pgx/v5/pgtype/zeronull"
 
 	"github.com/belfry-mq/belfry/pkg/access/audit"
+	"github.com/belfry-mq/belfry/pkg/engine/limit"
 	"github.com/belfry-mq/belfry/pkg/postgres"
 	"github.com/belfry-mq/belfry/pkg/process/events"
 	"github.com/belfry-mq/belfry/pkg/queue"
@@ -58,7 +59,7 @@ type Undone struct {
 	Places *UndonePlaces
 }
 
-// UndoneValue is an option, tag or pause. Now and Then are JSON.
+// UndoneValue is an option, tag, pause, or all limits. Now and Then are JSON.
 type UndoneValue struct {
 	Name      string
 	Now, Then json.RawMessage
@@ -99,7 +100,7 @@ func (c *Catalog) FindUndo(ctx context.Context, id queue.ID) (Undoable, error) {
 	u.kind, u.moved = string(kind), int64(moved)
 	switch {
 	case u.kind == "":
-		err = conflictf("the change has no old values, so it cannot be undone: only a change of options, a pause, a resume or a seek that changed something has them")
+		err = conflictf("the change has no old values, so it cannot be undone: only a change of options or limits, a pause, a resume or a seek that changed something has them")
 	case undone != zeronull.UUID{}:
 		err = conflictf("the change is undone already: the audit has the undo as %s", queue.ID(undone))
 	case replaced != zeronull.UUID{}:
@@ -129,6 +130,8 @@ func (u *Undoable) undoAction() string {
 		return audit.ConfigureQueue
 	case kindPlaces:
 		return audit.SeekGroup
+	case limit.UndoKind:
+		return u.limitsAction()
 	}
 	var state pauseState
 	_ = json.Unmarshal(u.before, &state) // Postgres made the text
@@ -143,6 +146,8 @@ func (c *Catalog) PreviewUndo(ctx context.Context, u *Undoable) (out Undone, err
 	switch u.kind {
 	case kindPlaces:
 		return c.previewPlaces(ctx, u)
+	case limit.UndoKind:
+		return c.undoLimits(ctx, u, true)
 	case kindPause:
 		var now pauseState
 		if err = json.Unmarshal(u.now, &now); err != nil {
@@ -166,6 +171,8 @@ func (c *Catalog) Undo(ctx context.Context, u *Undoable) (Undone, error) {
 		return c.undoPlaces(ctx, u)
 	case kindPause:
 		return c.undoPause(ctx, u)
+	case limit.UndoKind:
+		return c.undoLimits(ctx, u, false)
 	default:
 		return c.undoOptions(ctx, u)
 	}

@@ -21,7 +21,7 @@ func (b *bench) replaceDatabase() {
 	stranger := newStore(b.t, b.pool, prometheus.NewRegistry(), nil)
 	_, err := stranger.Push(b.t.Context(), []queue.PushItem{{Queue: "strangers", Partition: "theirs", TransactionID: "theirs", Payload: []byte(`{}`)}})
 	require.NoError(b.t, err)
-	_, ok, err := stranger.Resolve(b.t.Context(), strangersRequest())
+	_, _, ok, err := stranger.Resolve(b.t.Context(), strangersRequest())
 	require.NoError(b.t, err)
 	require.True(b.t, ok)
 	b.exec(`UPDATE belfry.cursor SET ready_at = ready_at - interval '1 minute'`)

@@ -109,7 +109,7 @@ func from(partition string) func(*queue.PopRequest) {
 // resolve returns the target of a request whose queue exists.
 func (b *bench) resolve(req *queue.PopRequest) queue.Target {
 	b.t.Helper()
-	target, ok, err := b.Resolve(b.t.Context(), req)
+	target, _, ok, err := b.Resolve(b.t.Context(), req)
 	require.NoError(b.t, err)
 	require.True(b.t, ok)
 	return target

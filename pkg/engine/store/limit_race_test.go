@@ -254,7 +254,7 @@ func TestARaceOfConsumersKeepsTheRate(t *testing.T) {
 		{Messages: 3, Per: 10 * time.Millisecond, Burst: 50},
 	} {
 		t.Run(fmt.Sprint(b.Messages, b.Burst), func(t *testing.T) {
-			r := newLimitRace(t, 30, 400, 150)
+			r := newLimitRace(t, 30, 400, 80)
 			begun := time.Now()
 			r.limit(rate(b.Messages, b.Per, b.Burst))
 			leases := r.run(6, 3, func(<-chan struct{}) {})

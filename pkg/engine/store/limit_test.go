@@ -226,3 +226,36 @@ func TestARefusedClaimCountsExpiredMessages(t *testing.T) {
 	require.True(t, b.pop(request("g", 1)).Limited)
 	require.EqualValues(t, 1, enginetest.Metric(t, b.reg, "belfry_messages_expired_total"))
 }
+
+// The answer for waiting requests agrees with a claim: the limits allow something exactly if a claim gets it.
+func TestTheAnswerForWaitingRequestsAgreesWithAClaim(t *testing.T) {
+	for name, limits := range map[string]string{
+		"few places":  "concurrency = 3",
+		"many places": "concurrency = 20",
+		"one part":    rate(4, time.Hour, 4),
+		"two parts":   rate(40, time.Hour, 40),
+		"both":        "concurrency = 30, " + rate(5, time.Hour, 5),
+	} {
+		t.Run(name, func(t *testing.T) {
+			b := newBench(t, "g")
+			b.pushEach(50)
+			b.limit(limits)
+			until := func() (at *time.Time) {
+				b.scan(`SELECT belfry.limited_until(id, limits_id) FROM belfry.consumer_group`, nil, &at)
+				return at
+			}
+			allowed := 0
+			for until() == nil {
+				d := b.pop(request("g", 1))
+				require.Len(t, d.Messages, 1, "after %d claims", allowed)
+				allowed++
+			}
+			at := until()
+			d := b.pop(request("g", 1))
+			require.True(t, d.Limited)
+			require.Empty(t, d.Messages)
+			require.WithinDuration(t, *at, d.DatabaseNow.Add(d.LimitedIn), time.Millisecond)
+			require.Equal(t, map[string]int{"few places": 3, "many places": 20, "one part": 4, "two parts": 40, "both": 5}[name], allowed)
+		})
+	}
+}

@@ -57,7 +57,7 @@ func TestAHandoffWithALostAnswerIsReleased(t *testing.T) {
 	direct, network, s := storeBehindProxy(t)
 	direct.register("g")
 	req := request("g", 1)
-	target, _, err := direct.Resolve(t.Context(), req)
+	target, _, _, err := direct.Resolve(t.Context(), req)
 	require.NoError(t, err)
 	s.Observe(&receiver{offered: req, target: target})
 	network.CutCommit.Store(true)
@@ -74,7 +74,7 @@ func TestAnAutoAckHandoffWithALostAnswerFailsItsRequest(t *testing.T) {
 	direct, network, s := storeBehindProxy(t)
 	direct.register("g")
 	req := request("g", 1, withAutoAck(true))
-	target, _, err := direct.Resolve(t.Context(), req)
+	target, _, _, err := direct.Resolve(t.Context(), req)
 	require.NoError(t, err)
 	r := &receiver{offered: req, target: target}
 	s.Observe(r)
@@ -89,7 +89,7 @@ func TestAClaimWithALostAnswerIsReleased(t *testing.T) {
 	direct, network, s := storeBehindProxy(t)
 	direct.push("p", "1")
 	req := request("g", 1)
-	target, _, err := s.Resolve(t.Context(), req)
+	target, _, _, err := s.Resolve(t.Context(), req)
 	require.NoError(t, err)
 	network.CutRow.Store(true)
 	_, err = s.Claim(t.Context(), []queue.Assignment{{Request: req, Target: target}})
@@ -120,7 +120,7 @@ func TestTheReleasedLeaseOfAnEarlierTryIsAnnounced(t *testing.T) {
 	direct.push("p", "1")
 	direct.push("other", "2")
 	req := request("g", 1)
-	_, ok, err := s.Resolve(t.Context(), req)
+	_, _, ok, err := s.Resolve(t.Context(), req)
 	require.NoError(t, err)
 	require.True(t, ok)
 	heard := &receiver{}
@@ -170,7 +170,7 @@ func TestARetriedClaimReleasesTheLeasesOfEarlierTries(t *testing.T) {
 	direct.push("p", "1")
 	direct.push("other", "2")
 	req := request("g", 1)
-	_, ok, err := s.Resolve(t.Context(), req)
+	_, _, ok, err := s.Resolve(t.Context(), req)
 	require.NoError(t, err)
 	require.True(t, ok)
 	// The first new connection ends at once, with and without TLS. Later connections work.
@@ -214,7 +214,7 @@ func TestASealedQueueDoesNotFailTheOtherClaimsOfARound(t *testing.T) {
 	for _, name := range []string{"other", "q", "other"} {
 		req := request("g", 1)
 		req.Queue = name
-		target, ok, err := keyless.Resolve(t.Context(), req)
+		target, _, ok, err := keyless.Resolve(t.Context(), req)
 		require.NoError(t, err)
 		require.True(t, ok)
 		round = append(round, queue.Assignment{Request: req, Target: target})

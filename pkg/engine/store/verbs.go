@@ -55,13 +55,14 @@ func (s *Store) Preflight(ctx context.Context, probes []queue.Probe, limit time.
 }
 
 // Resolve returns the ids that a pop claims from, and registers its consumer group if it is new. ok
-// is false if the queue or the requested partition does not exist. Resolve makes a query only if
-// the ids are not cached. Errors: CodeInvalid if the database refuses a name, CodeUnavailable.
-func (s *Store) Resolve(ctx context.Context, req *queue.PopRequest) (target queue.Target, ok bool, err error) {
+// is false if the queue or the requested partition does not exist. joining is true if the group still
+// lacks cursors in some partitions. Resolve makes a query only if the ids are not cached. Errors:
+// CodeInvalid if the database refuses a name, CodeUnavailable.
+func (s *Store) Resolve(ctx context.Context, req *queue.PopRequest) (target queue.Target, joining, ok bool, err error) {
 	ctx, cancel := s.pool.Bounded(ctx)
 	defer cancel()
 	found, ok, err := s.names.Group(ctx, req)
-	return found.Target, ok, postgres.Wrap(err)
+	return found.Target, found.Joining, ok, postgres.Wrap(err)
 }
 
 // Find does the work of Resolve, but registers no group. registered is false if the group does not

@@ -174,7 +174,7 @@ func TestAPopByNameFindsTheNewPartition(t *testing.T) {
 	r.options(completedHalfAnHour)
 	r.age("p", 1)
 	r.sweep(r.retention())
-	target, ok, err := r.store.Resolve(enginetest.Context(t), req)
+	target, _, ok, err := r.store.Resolve(enginetest.Context(t), req)
 	require.NoError(t, err)
 	require.True(t, ok)
 	r.idle()

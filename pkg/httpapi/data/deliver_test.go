@@ -134,8 +134,8 @@ type leases struct {
 	released []queue.ID
 }
 
-func (*leases) Resolve(context.Context, *queue.PopRequest) (queue.Target, bool, error) {
-	return queue.Target{Group: 1}, true, nil
+func (*leases) Resolve(context.Context, *queue.PopRequest) (queue.Target, bool, bool, error) {
+	return queue.Target{Group: 1}, false, true, nil
 }
 
 func (*leases) Forget(*queue.PopRequest, queue.Target) {}

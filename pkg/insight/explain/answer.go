@@ -16,6 +16,7 @@ const (
 	Behind          Code = "behind" // other messages of the partition come first
 	Leased          Code = "leased"
 	Resting         Code = "resting"
+	Blocked         Code = "blocked" // an operator must decide about a message without a retry left
 	Delayed         Code = "delayed"
 	WindowOpen      Code = "window_open"
 	StartsLater     Code = "starts_later"

@@ -68,6 +68,9 @@ func (e *Explainer) Explain(ctx context.Context, q Question, in Instance) (Answe
 	if err != nil {
 		return Answer{}, postgres.Wrapf(err, "explaining queue %q", q.Queue)
 	}
+	if f.blocked {
+		f.retryAt = time.Time{} // the value is only a mark
+	}
 	j := judge{Question: q, facts: &f, in: in, search: s}
 	a := j.answer()
 	return a, e.addSchedule(ctx, q, &a)
@@ -108,6 +111,10 @@ type facts struct {
 	ownLease                                                    pgtype.Bool
 	ownFailures, ownAttempts                                    int64
 	ownRetry, redrivenAt, consumedAt                            time.Time
+	// blocked: an operator must decide about head, which failed last at blockedAt.
+	blocked     bool
+	blockedAt   time.Time
+	onExhausted string
 }
 
 // columns returns the scan targets for the columns of the statement.
@@ -132,7 +139,7 @@ func (f *facts) columns() []any {
 	all = append(all, f.message.columns()...)
 	return append(all, &f.skipped, (*zeronull.Timestamptz)(&f.deadAt), (*zeronull.Text)(&f.deadError), &f.redriven, &f.ownLease,
 		(*zeronull.Int8)(&f.ownFailures), (*zeronull.Int8)(&f.ownAttempts), (*zeronull.Timestamptz)(&f.ownRetry), (*zeronull.Timestamptz)(&f.redrivenAt),
-		(*zeronull.Timestamptz)(&f.consumedAt), (*zeronull.Text)(&f.headers))
+		(*zeronull.Timestamptz)(&f.consumedAt), (*zeronull.Text)(&f.headers), &f.blocked, (*zeronull.Timestamptz)(&f.blockedAt), &f.onExhausted)
 }
 
 // visibleAt returns the earliest instant for the delivery of a message.

@@ -209,12 +209,16 @@ func (j *judge) log() verdict {
 	case !j.startAt.IsZero(), j.front.seq == 0:
 		return because(Empty, "Nothing is left for the group in the partition.")
 	}
+	if j.blocked {
+		return j.blockedHead()
+	}
 	if v, held := j.held(&j.front); held {
 		return v
 	}
 	if !expired && j.maxDeliveries > 0 && j.attempts >= j.maxDeliveries && head.seq > 0 {
-		if j.second.seq == 0 {
-			v := because(Undeliverable, "The message %q was delivered %d times without success (maxDeliveries). The next pop makes it a dead letter.", head.transactionID, j.attempts)
+		if j.second.seq == 0 || j.onExhausted == "block" {
+			does := map[string]string{"deadLetter": "makes it a dead letter", "block": "blocks the partition", "skip": "skips it"}[j.onExhausted]
+			v := because(Undeliverable, "The message %q was delivered %d times without success (maxDeliveries). The next pop %s.", head.transactionID, j.attempts, does)
 			v.next = *head
 			return v
 		}
@@ -230,6 +234,18 @@ func (j *judge) log() verdict {
 	}
 	v := because(Deliverable, "The next pop receives the message %q.", head.transactionID)
 	v.next = *head
+	return v
+}
+
+// blockedHead says at which message the partition is blocked, and the ways out.
+func (j *judge) blockedHead() verdict {
+	at := ""
+	if !j.blockedAt.IsZero() {
+		at = " at " + text(j.blockedAt)
+	}
+	v := because(Blocked, "The partition is blocked: the message %q used its retries%s. Ways out: unblock the partition with the action retry, deadLetter or skip.",
+		j.head.transactionID, at)
+	v.next = j.head
 	return v
 }
 

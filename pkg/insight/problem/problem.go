@@ -32,6 +32,8 @@ const (
 	ScheduleLate Kind = "schedule_late"
 	// ScheduleError is a schedule that has no instants until it is changed. Problem.Error says why.
 	ScheduleError Kind = "schedule_error"
+	// Blocked is a partition that stops before a message without a retry left, until an operator decides.
+	Blocked Kind = "blocked_partition"
 	// StuckHead is a partition whose first message was delivered 3 times, or waits at least a minute for a retry.
 	StuckHead Kind = "stuck_head"
 	// Lag is a late group: Config.LateAfter says when.
@@ -42,7 +44,7 @@ const (
 	PausedPartition Kind = "paused_partition"
 )
 
-var order = []Kind{HeldSnapshot, ScheduleLate, ScheduleError, StuckHead, Lag, DeadLetters, PausedQueue, PausedGroup, PausedPartition}
+var order = []Kind{HeldSnapshot, ScheduleLate, ScheduleError, Blocked, StuckHead, Lag, DeadLetters, PausedQueue, PausedGroup, PausedPartition}
 
 const (
 	// A message is stuck if it waits longer than stuckWait for a retry.
@@ -76,6 +78,8 @@ type Problem struct {
 	RetryIn              time.Duration
 	// Messages counts what waits in Partition. Other kinds have no Messages: pkg/insight/totals counts groups and queues.
 	Messages int64
+	// Message is the transaction id of the message at which Partition is blocked.
+	Message string
 	// Schedule is the name of a schedule, and Error is its error. Age is how late a late schedule is.
 	Schedule, Error string
 	// Session describes the session or the prepared transaction of a held snapshot.
@@ -153,7 +157,7 @@ type search struct {
 func (s *search) add(p Problem) { s.found.Problems = append(s.found.Problems, p) }
 
 // full reports whether the problems of one more group could exceed MaxListed.
-func (s *search) full() bool { return len(s.found.Problems) > MaxListed-4 }
+func (s *search) full() bool { return len(s.found.Problems) > MaxListed-5 }
 
 func (s *search) run(ctx context.Context, from Position, snapshots bool) error {
 	if snapshots {

@@ -144,6 +144,12 @@ func TestEachProblemIsFound(t *testing.T) {
 				f.pop("q", "g", 1, unsettled)
 			}
 		}, want: []string{"stuck_head q/g/p: 1"}},
+		"a blocked partition, behind earlier partitions": {happens: func(f *fixture) {
+			for i := range 9 {
+				f.push("q", fmt.Sprint(i), 2)
+			}
+			f.exec(`UPDATE belfry.cursor SET retry_at = belfry.blocked(), ready_at = belfry.blocked(), failures = 4 WHERE committed = 0`)
+		}, want: []string{"blocked_partition q/g/0: 2"}},
 		"a short wait for a retry": {happens: func(f *fixture) {
 			f.exec(`UPDATE belfry.queue SET retry_delay = 20000`)
 			f.push("q", "p", 1)

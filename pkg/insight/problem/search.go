@@ -110,6 +110,12 @@ func (s *search) groups(ctx context.Context, after int64) error {
 // judge adds the problems of one group.
 func (s *search) judge(g *group, worst heads) {
 	at := Problem{Queue: *g.Queue, Group: g.Name, group: g.ID}
+	if h := worst.blocked; h != nil {
+		p := at
+		p.Kind, p.Age, p.Deliveries, p.Failures, p.Message, p.partition = Blocked, h.age(), h.Attempts, h.Failures, h.Message, h.Partition
+		p.Urgent = p.Age >= urgentAfter
+		s.add(p)
+	}
 	if h := worst.stuck; h != nil {
 		p := at
 		p.Kind, p.Age, p.Deliveries, p.Failures, p.RetryIn, p.partition = StuckHead, h.age(), h.Attempts, h.Failures, time.Duration(h.RetryIn), h.Partition
@@ -140,12 +146,14 @@ type head struct {
 	Late, Stuck        bool
 	Attempts, Failures int64
 	RetryIn            postgres.Seconds
+	Blocked            bool
+	Message            string
 }
 
 func (h *head) age() time.Duration { return max(0, time.Duration(h.Age)) }
 
-// heads are the oldest late head of a group, and the stuck head with the most deliveries.
-type heads struct{ late, stuck *head }
+// heads are the oldest late head of a group, the stuck head with the most deliveries, and a head that blocks its partition.
+type heads struct{ late, stuck, blocked *head }
 
 // heads returns the worst heads of each group that has any.
 func (s *search) heads(ctx context.Context, keys []int64) (map[int64]heads, error) {
@@ -158,6 +166,9 @@ func (s *search) heads(ctx context.Context, keys []int64) (map[int64]heads, erro
 		}
 		if h.Stuck && (w.stuck == nil || h.Attempts > w.stuck.Attempts || h.Attempts == w.stuck.Attempts && h.Age > w.stuck.Age) {
 			w.stuck = h
+		}
+		if h.Blocked && w.blocked == nil {
+			w.blocked = h
 		}
 		worst[h.Group] = w
 	}

@@ -44,11 +44,14 @@ BEGIN
         END IF;
         SELECT b.ctid, b.full_at, b.taken_at INTO v_place, v_full_at, v_taken_at
           FROM belfry.limit_bucket b
-         WHERE b.group_id = p_group AND b.tenant_id = p_tenant AND b.part = v_part
+         WHERE b.group_id = p_group AND b.tenant_id = p_tenant AND b.part >= v_part AND b.part <= v_part
+         ORDER BY b.part DESC LIMIT 1 -- reads the newest version first
            FOR NO KEY UPDATE SKIP LOCKED;
         IF NOT FOUND THEN
-            IF EXISTS (SELECT FROM belfry.limit_bucket b WHERE b.group_id = p_group AND b.tenant_id = p_tenant AND b.part = v_part)
-               OR NOT belfry.new_limit_row(2, p_group, p_tenant, v_part)
+            PERFORM FROM belfry.limit_bucket b
+              WHERE b.group_id = p_group AND b.tenant_id = p_tenant AND b.part >= v_part AND b.part <= v_part
+              ORDER BY b.part DESC LIMIT 1;
+            IF FOUND OR NOT belfry.new_limit_row(2, p_group, p_tenant, v_part)
             THEN
                 v_busy := v_part;
             ELSE
@@ -64,7 +67,7 @@ BEGIN
             v_n := greatest(least(v_left, p_want - granted), 0);
             IF v_n > 0 AND p_spend THEN
                 v_full_at := greatest(v_full_at, v_now) + make_interval(secs => ceil(v_n * v_microseconds) / 1e6);
-                UPDATE belfry.limit_bucket b SET full_at = v_full_at, taken_at = v_now WHERE b.ctid = v_place;
+                UPDATE belfry.limit_bucket b SET full_at = v_full_at, taken_at = greatest(b.taken_at, v_now) WHERE b.ctid = v_place;
             END IF;
             granted := granted + v_n;
             IF v_left - v_n > 0 THEN

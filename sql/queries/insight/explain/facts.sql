@@ -6,7 +6,7 @@
 --
 -- front is the first message after the cursor. head is the first message that a pop would deliver: it is
 -- not dead-lettered and has not expired. second is the message after head, if head reached
--- maxDeliveries. again is the first redriven message. own is the redrive of the message $4.
+-- maxDeliveries. blocked_at is the last failed attempt of head, if the cursor is blocked. again is the first redriven message. own is the redrive of the message $4.
 SELECT statement_timestamp() AS now, q.id IS NOT NULL AS queue_exists, p.id IS NOT NULL AS partition_exists, g.id IS NOT NULL AS group_exists,
        c.partition_id IS NOT NULL AS cursor_exists, q.namespace, q.task, q.paused AS queue_paused, p.paused AS partition_paused,
        g.paused AS group_paused, q.delayed_processing, q.expire_after_seconds, q.max_deliveries, q.retention_seconds,
@@ -19,7 +19,13 @@ SELECT statement_timestamp() AS now, q.id IS NOT NULL AS queue_exists, p.id IS N
        again.seq AS again_seq, again.transaction_id AS again_transaction, again.retry_at AS again_retry, again.failures AS again_failures,
        m.seq, m.transaction_id, m.created_at, m.visible_at, m.seq <@ c.skip AS skipped, d.failed_at, d.error,
        own.seq IS NOT NULL AS redriven, own.lease_id = c.lease_id AS own_lease, own.failures AS own_failures, own.attempts AS own_attempts,
-       own.retry_at AS own_retry, own.redriven_at, c.consumed_at, m.headers::text AS headers
+       own.retry_at AS own_retry, own.redriven_at, c.consumed_at, m.headers::text AS headers,
+       coalesce(c.retry_at = belfry.blocked(), false) AS blocked,
+       CASE WHEN c.retry_at = belfry.blocked() THEN (
+            SELECT a.failed_at FROM belfry.attempt a
+             WHERE a.partition_id = p.id AND a.seq = head.seq AND a.group_id = g.id
+             ORDER BY a.nth DESC LIMIT 1) END AS blocked_at,
+       belfry.on_exhausted(g.id) AS on_exhausted
   FROM (SELECT $1::text AS queue) AS asked
   LEFT JOIN LATERAL (
         SELECT q.id, q.namespace, q.task, q.paused, q.delayed_processing, q.window_buffer, q.expire_after_seconds, q.max_deliveries,

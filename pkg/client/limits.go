@@ -1,0 +1,23 @@
+package client
+
+import (
+	"context"
+	"net/url"
+
+	"github.com/belfry-mq/belfry/pkg/client/api"
+	"github.com/belfry-mq/belfry/pkg/client/limits"
+)
+
+// Limits are the limits of a consumer group. RateLimit and Breaker are two of them.
+type (
+	Limits    = api.Limits
+	RateLimit = api.RateLimit
+	Breaker   = api.Breaker
+)
+
+// Limits returns the calls about limits; see package limits.
+func (c *Client) Limits() limits.Limits {
+	return limits.New(func(ctx context.Context, method, path string, query url.Values, body, into any) error {
+		return c.Do(ctx, Request{Method: method, Path: path, Query: query, Body: body}, into)
+	})
+}
