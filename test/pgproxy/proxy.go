@@ -52,7 +52,7 @@ type Proxy struct {
 
 // AckColumns is the number of columns in a row of belfry.apply_acks. The statement that calls it commits by itself, so
 // CutRowOf = AckColumns loses the answer to a committed ack.
-const AckColumns = 11
+const AckColumns = 12
 
 // New starts a proxy to the server of dsn. The proxy runs until the test ends. New returns the DSN through the proxy. That
 // DSN has no TLS, because the proxy parses messages.
