@@ -74,7 +74,7 @@ func (b *bench) push(partition string, transactionIDs ...string) []queue.PushRes
 // register creates the queue with partition "p", and registers the groups, before the first push.
 func (b *bench) register(groups ...string) {
 	b.t.Helper()
-	b.exec(sql.Query("engine/store/open_partitions"), []string{"q"}, []string{"p"}, 300, 3, 0, 0, 0)
+	b.exec(sql.Query("engine/store/open_partitions"), []string{"q"}, []string{"p"}, 300, 3, 0, 0, 0, nil)
 	for _, group := range groups {
 		require.Empty(b.t, b.pop(request(group, 1)).Messages)
 	}
