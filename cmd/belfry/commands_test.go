@@ -171,6 +171,7 @@ var ofExamples = map[string]documentedRun{
 	"belfry export > queues.yaml":                                                              {},
 	"belfry extend 0198f9a1-02b7-7c3e-9d10-4b8e5f6a7c8d --by 5m":                               {more: refused},
 	"belfry group list": {want: "billing"},
+	"belfry group unblock billing orders customer-7 --action retry":    {more: refused},
 	"belfry group seek billing orders --partition customer-7 --to-end": {more: "--yes", want: "billing orders customer-7"},
 	"belfry group seek billing orders --to 15m":                        {more: "--yes", want: "billing orders"},
 	"belfry help COMMAND":          {want: "belfry"},

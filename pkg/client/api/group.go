@@ -155,7 +155,7 @@ type Place struct {
 	Partition   Name       `json:"partition"`
 	PartitionID ID         `json:"partitionId"`
 	Paused      bool       `json:"paused"`  // The partition is paused.
-	ReadyAt     *time.Time `json:"readyAt"` // When a pop can next return a message. null if no message is left.
+	ReadyAt     *time.Time `json:"readyAt"` // When a pop can next return a message. null if no message is left, or if the partition is blocked.
 	// In the list `resting`: the reason why the messages wait. null if the stored data does not show the reason.
 	Cause         *string    `json:"cause"`
 	StartsAt      *time.Time `json:"startsAt"`      // In the list `name`: when the subscription will start in this partition.

@@ -104,6 +104,18 @@ func TestRestingSaysWhy(t *testing.T) {
 	resting := r.show("again", "g").Resting.List
 	require.Equal(t, "retry", resting[0].Cause, "a redriven message waits")
 	require.EqualValues(t, 1, resting[0].Lag)
+
+	r.configure("stopped")
+	r.push("stopped", "p", "1")
+	r.pop("stopped", "p", "g", 1)
+	r.exec(`UPDATE belfry.cursor c SET retry_at = belfry.blocked(), ready_at = belfry.blocked(), lease_id = NULL, lease_until = NULL, lease_end = 0
+		FROM belfry.partition p JOIN belfry.queue q ON q.id = p.queue_id WHERE p.id = c.partition_id AND q.name = 'stopped'`)
+	resting = r.show("stopped", "g").Resting.List
+	require.Equal(t, "blocked", resting[0].Cause)
+	require.True(t, resting[0].ReadyAt.IsZero(), "no instant makes a blocked partition ready")
+	named, err := r.groups().Places(t.Context(), "stopped", "g", stats.PlaceQuery{List: stats.PlacesNamed, Limit: 9})
+	require.NoError(t, err)
+	require.True(t, named.List[0].ReadyAt.IsZero())
 }
 
 // allPlaces follows a list to its end.

@@ -84,7 +84,8 @@ type Place struct {
 	Deliveries, Failures int64
 	Consumed, Expired    int64
 	ConsumedAt           time.Time
-	// Cause says why the messages wait for an instant: retry, delay or window. It is empty if the cause is unknown.
+	// Cause says why the messages wait for an instant: retry, delay, window or blocked. It is empty if the cause is unknown.
+	// A place with the cause blocked has no ReadyAt.
 	Cause string
 	// StartsAt is when the subscription of the group starts in this partition. It is zero if it has started.
 	StartsAt time.Time
@@ -170,6 +171,9 @@ func (g *Groups) Places(ctx context.Context, queueName, group string, ask PlaceQ
 	return out, postgres.Wrapf(err, "listing the places of group %q in queue %q", group, queueName)
 }
 
+// causeBlocked is the cause of a resting place whose partition is blocked for the group.
+const causeBlocked = "blocked"
+
 func (g *Groups) byInstant(ctx context.Context, key int64, ask PlaceQuery) (out Places, err error) {
 	var examined int64
 	var last PlaceStart
@@ -196,6 +200,11 @@ func (g *Groups) byInstant(ctx context.Context, key int64, ask PlaceQuery) (out 
 	}, key, string(ask.List), instantOrNull(ask.From.ReadyAt), ask.From.Tie, int64(ask.Limit), most)
 	if n := len(out.List); n == ask.Limit {
 		last = PlaceStart{ReadyAt: out.List[n-1].ReadyAt, Tie: out.List[n-1].tie}
+	}
+	for i := range out.List { // nothing but an operator makes a blocked place ready
+		if out.List[i].Cause == causeBlocked {
+			out.List[i].ReadyAt = time.Time{}
+		}
 	}
 	switch more := examined == most || len(out.List) == ask.Limit; {
 	case more && last.Tie > MaxTies:

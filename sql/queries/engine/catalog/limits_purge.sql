@@ -7,6 +7,8 @@ WITH gone AS (
     DELETE FROM belfry.limit_slot s WHERE s.group_id = ANY (ARRAY (SELECT gone.id FROM gone))
 ), buckets AS (
     DELETE FROM belfry.limit_bucket b WHERE b.group_id = ANY (ARRAY (SELECT gone.id FROM gone))
+), numbers AS (
+    DELETE FROM belfry.limit_number n WHERE n.group_id = ANY (ARRAY (SELECT gone.id FROM gone))
 ), breakers AS (
     DELETE FROM belfry.breaker b WHERE b.group_id = ANY (ARRAY (SELECT gone.id FROM gone))
 ), counts AS (

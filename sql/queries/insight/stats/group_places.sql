@@ -34,6 +34,7 @@ SELECT f.examined, f.last_at, f.last_tie, l.ready_at, l.tie, l.name, l.uid, l.pa
                + coalesce(c.redrives, 0) AS lag,
                coalesce(extract(epoch FROM statement_timestamp() - least(head.created_at, put.created_at)), 0)::float8 AS age,
                CASE WHEN $2::text <> 'resting' THEN NULL
+                    WHEN c.ready_at >= belfry.blocked() THEN 'blocked'
                     WHEN c.retry_at >= c.ready_at OR put.retry_at >= c.ready_at THEN 'retry'
                     WHEN q.window_buffer > 0 AND p.last_push_at + make_interval(secs => q.window_buffer) >= c.ready_at THEN 'window'
                     WHEN head.visible_at >= c.ready_at

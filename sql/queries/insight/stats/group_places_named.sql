@@ -1,7 +1,7 @@
 -- Lists partitions of queue $2 by name with the cursor of group $1. $3: the first name. $4: leave out
 -- the partition $3 itself. $5: partitions at most. Without a cursor, the columns of the cursor are NULL.
 -- stats/group_places.sql describes the columns.
-SELECT c.ready_at, p.name, p.uid, p.paused, s.lag, s.age, c.lease_id, c.lease_until, c.held, c.attempts, c.failures, c.consumed, c.consumed_at,
+SELECT nullif(c.ready_at, belfry.blocked()) AS ready_at, p.name, p.uid, p.paused, s.lag, s.age, c.lease_id, c.lease_until, c.held, c.attempts, c.failures, c.consumed, c.consumed_at,
        c.expired, c.start_at, statement_timestamp() AS now
   FROM (SELECT p.id, p.name, p.uid, p.paused, p.last_seq
           FROM belfry.partition p
