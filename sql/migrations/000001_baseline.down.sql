@@ -41,4 +41,4 @@ BEGIN
     END LOOP;
 END $$;
 
-DROP TYPE belfry.claim_row, belfry.ack_row, belfry.ack_change;
+DROP TYPE belfry.claim_row, belfry.ack_row, belfry.ack_change, belfry.outcome;

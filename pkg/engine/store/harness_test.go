@@ -235,7 +235,7 @@ func (b *bench) completes(partition int64, group string, seq int64) []any {
 	var id [16]byte
 	b.scan(`SELECT uid FROM belfry.partition WHERE id = $1`, []any{partition}, &id)
 	return []any{
-		[]int64{partition}, [][16]byte{id}, []string{group}, []int32{1}, []int32{1}, []int64{seq}, [][16]byte{{}}, []int16{1}, [][]byte{}, []*int64{}, "1000", true, []string{}, "",
+		[]int64{partition}, [][16]byte{id}, []string{group}, []int32{1}, []int32{1}, []int64{seq}, [][16]byte{{}}, []int16{1}, [][]byte{}, []*int64{}, "1000", true, []string{}, "", []*int64{},
 	}
 }
 
