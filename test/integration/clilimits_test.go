@@ -40,7 +40,7 @@ func flowCommands(x *terminal) {
 	x.run("", "push", "hard", "1", "--transaction-id", "a", "--partition", "p")
 	popped := x.json("pop", "hard", "--group", "billing", "--wait", "10s")
 	x.json("ack", fmt.Sprint(member(popped, 0, "partitionId")), "a", "--group", "billing", "--lease-id", fmt.Sprint(member(popped, 0, "leaseId")), "--status", "failed", "--error", "no paper")
-	x.table("PARTITION TRANSACTION-ID FAILURES DELIVERIES WAITING BLOCKED ERROR\np a 1 1 0 AGE no paper", "group", "blocked", "billing", "hard")
+	x.table("PARTITION TRANSACTION-ID FAILURES DELIVERIES WAITING BLOCKED ERROR\np a 1 1 1 AGE no paper", "group", "blocked", "billing", "hard")
 	code, _, problems := x.run("", "group", "unblock", "billing", "hard", "p")
 	require.Equal(x.t, []any{2, true}, []any{code, strings.Contains(problems, "give --action")}, problems)
 	x.table("would unblock the partition \"p\" for the group \"billing\"", "group", "unblock", "billing", "hard", "p", "--action", "skip", "--dry-run")
