@@ -27,10 +27,10 @@ const pushedCounts = "QUEUED:queued DUPLICATE:duplicate BUFFERED:buffered"
 
 // pushOptions are the flags of push.
 type pushOptions struct {
-	file, partition, partitionKey, transactionID, traceID, key string
-	headers                                                    []string
-	batch                                                      int
-	delay                                                      string
+	file, partition, partitionKey, tenant, transactionID, traceID, key string
+	headers                                                            []string
+	batch                                                              int
+	delay                                                              string
 }
 
 func newPush() *cobra.Command {
@@ -53,6 +53,7 @@ repeat an interrupted push: the server does not store a message twice.`,
 	f.StringVarP(&o.file, "file", "f", "", "file with one JSON value per line; - is standard input")
 	f.StringVar(&o.partition, "partition", "", "the partition (default: Default)")
 	f.StringVar(&o.partitionKey, "partition-key", "", "JSONPath of the partition name in the payload")
+	f.StringVar(&o.tenant, "tenant", "", "tenant of the partitions that the push creates")
 	f.StringVar(&o.transactionID, "transaction-id", "", "transaction id of a single message; a repeated push stores nothing")
 	f.StringVar(&o.key, "transaction-key", "", "JSONPath of the transaction id in the payload")
 	f.StringVar(&o.traceID, "trace-id", "", "trace id, a UUID")
@@ -111,7 +112,7 @@ func (o *pushOptions) builder(queueName string) (func([]byte) (client.Item, erro
 	if err != nil {
 		return nil, session.UsageError(err.Error())
 	}
-	template := client.Item{Queue: queueName, Partition: o.partition, TransactionID: o.transactionID, TraceID: o.traceID}
+	template := client.Item{Queue: queueName, Partition: o.partition, Tenant: o.tenant, TransactionID: o.transactionID, TraceID: o.traceID}
 	for _, text := range o.headers {
 		name, value, found := strings.Cut(text, "=")
 		if !found {

@@ -68,6 +68,9 @@ type Extensions struct {
 	// delivered one by one. So only the message that crashes its consumers is
 	// dead-lettered.
 	MaxDeliveries int64
+	// TenantDelimiter: the name of a new partition up to this text is the tenant of the partition. A name without the text is the
+	// tenant as a whole. Empty: off.
+	TenantDelimiter string
 }
 
 // Defaults are the values of options that a queue or a request does not set. The configuration section "defaults" sets them.

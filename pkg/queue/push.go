@@ -12,6 +12,9 @@ const MaxPushDelay = 365 * 24 * time.Hour
 type PushItem struct {
 	Queue     string
 	Partition string
+	// Tenant is the tenant of the partition, if the push creates the partition. A partition keeps its tenant. Empty: the queue
+	// option tenantDelimiter decides.
+	Tenant string
 	// TransactionID identifies the message within the partition: a second push with the same id is a duplicate. If it is empty,
 	// the store generates an id.
 	TransactionID string

@@ -35,6 +35,8 @@ CREATE TABLE belfry.queue (
     expire_after_seconds        bigint NOT NULL DEFAULT 0,
     dead_letter_expired         boolean NOT NULL DEFAULT false,
     max_deliveries              bigint NOT NULL DEFAULT 0,
+    -- The name of a new partition up to this text is its tenant; see belfry.open_tenants. Empty: off.
+    tenant_delimiter            text NOT NULL DEFAULT '',
     -- No pop returns a message; see belfry.change_pause.
     paused                      boolean NOT NULL DEFAULT false,
     pause_reason                text, -- The reason that the operator gave for the pause.
@@ -49,6 +51,17 @@ CREATE INDEX queue_deleted ON belfry.queue (id) WHERE deleted_at IS NOT NULL;
 -- The queues that a sweep examines.
 CREATE INDEX queue_swept ON belfry.queue (id)
  WHERE deleted_at IS NULL AND (retention_enabled OR max_wait_time_seconds > 0 OR expire_after_seconds > 0);
+
+-- From sql/schema/tenant.sql.
+
+-- The owner of partitions of a queue, such as a customer. A push that creates a partition may name it, or the name of
+-- the partition contains it; see belfry.open_tenants. It is deleted with the last partition that has it.
+CREATE TABLE belfry.tenant (
+    id       bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
+    queue_id bigint NOT NULL REFERENCES belfry.queue (id),
+    name     text NOT NULL CHECK (octet_length(name) BETWEEN 1 AND 255),
+    UNIQUE (queue_id, name)
+);
 
 -- From sql/schema/partition.sql.
 
@@ -84,6 +97,7 @@ CREATE TABLE belfry.partition (
     closed        boolean NOT NULL DEFAULT false,
     -- No pop returns a message of the partition; see belfry.change_pause.
     paused        boolean NOT NULL DEFAULT false,
+    tenant_id     bigint, -- NULL: the partition has no tenant.
     pause_reason  text, -- The reason that the operator gave for the pause.
     name          text NOT NULL CHECK (octet_length(name) <= 255 AND name NOT IN ('.', '..')),
     UNIQUE (queue_id, name)
@@ -93,6 +107,7 @@ CREATE TABLE belfry.partition (
 -- up. Equal keys are rare here, so the index stays small.
 CREATE INDEX partition_id ON belfry.partition (id) WITH (deduplicate_items = off);
 CREATE INDEX partition_paused ON belfry.partition (queue_id) WHERE paused;
+CREATE INDEX partition_tenant ON belfry.partition (tenant_id) WHERE tenant_id IS NOT NULL;
 CREATE INDEX partition_uid ON belfry.partition (uid);
 -- A publication FOR ALL TABLES needs a replica identity for updates.
 ALTER TABLE belfry.partition REPLICA IDENTITY USING INDEX partition_queue_id_name_key;
@@ -342,6 +357,7 @@ CREATE TABLE belfry.cursor (
     -- Set if the group starts in the future. Until then ready_at is NULL, and a wake moves the cursor
     -- past new messages. At the first message after start_at a wake clears start_at.
     start_at     timestamptz,
+    tenant_id    bigint, -- The tenant of the partition.
     redrives     integer, -- The number of rows in belfry.redrive for this cursor; NULL: none.
     skip         int8multirange -- Seqs above committed that are dead letters or skipped; NULL: none.
 ) WITH (fillfactor = 50, autovacuum_vacuum_scale_factor = 0.02, autovacuum_vacuum_threshold = 500,
@@ -349,6 +365,7 @@ CREATE TABLE belfry.cursor (
 CREATE INDEX cursor_place ON belfry.cursor (partition_id, group_id);
 CREATE INDEX cursor_ready ON belfry.cursor (group_id, ready_at) WHERE ready_at IS NOT NULL;
 CREATE INDEX cursor_asleep ON belfry.cursor (partition_id, group_id) WHERE ready_at IS NULL OR redrives > 0; -- for wake_partitions
+CREATE INDEX cursor_tenant ON belfry.cursor (group_id, tenant_id, ready_at) WHERE tenant_id IS NOT NULL AND ready_at IS NOT NULL;
 CREATE INDEX cursor_blocked ON belfry.cursor (group_id, partition_id) WHERE retry_at = timestamptz '2200-01-01 00:00:00+00'; -- belfry.blocked()
 CREATE INDEX cursor_lease ON belfry.cursor (lease_id) WHERE lease_id IS NOT NULL;
 -- A publication FOR ALL TABLES needs a replica identity for updates.
@@ -814,6 +831,7 @@ CREATE TABLE belfry.inbox (
     trace_id       uuid,
     visible_at     timestamptz,
     headers        json, -- An object of texts.
+    tenant         text, -- The tenant of the partition, if this message creates it. NULL: none.
     xid            xid8 NOT NULL DEFAULT pg_current_xact_id(), -- The producer's top-level transaction.
     inserted_at    timestamptz NOT NULL DEFAULT clock_timestamp()
 ) WITH (autovacuum_vacuum_scale_factor = 0.02, autovacuum_vacuum_threshold = 1000,
@@ -828,7 +846,7 @@ CREATE TRIGGER inbox_notify AFTER INSERT ON belfry.inbox
 
 -- The inbox rows of the calling transaction, for libraries that end an INSERT with RETURNING *. From
 -- belfry.inbox a producer may read only ids, because the table also has messages of others.
-CREATE VIEW belfry.outbox WITH (security_barrier) AS SELECT i.id, i.queue, i.partition, i.payload, i.transaction_id, i.trace_id, i.visible_at, i.headers
+CREATE VIEW belfry.outbox WITH (security_barrier) AS SELECT i.id, i.queue, i.partition, i.payload, i.transaction_id, i.trace_id, i.visible_at, i.headers, i.tenant
   FROM belfry.inbox i WHERE i.xid = pg_catalog.pg_current_xact_id_if_assigned();
 
 -- From sql/schema/inbox_rejected.sql.
@@ -844,6 +862,7 @@ CREATE TABLE belfry.inbox_rejected (
     trace_id       uuid,
     visible_at     timestamptz,
     headers        json,
+    tenant         text,
     inserted_at    timestamptz NOT NULL,
     rejected_at    timestamptz NOT NULL DEFAULT clock_timestamp(),
     code           text NOT NULL, -- invalid, too_large or queue_full.
@@ -2588,7 +2607,7 @@ BEGIN
             v_limited_until := v_admitted.next_at;
             v_refused := v_admitted.room = 0;
             IF v_refused THEN -- the cursor stays due
-                IF r.expired IS NOT NULL OR r.given_up IS NOT NULL THEN
+                IF r.expired IS NOT NULL OR r.given_up IS NOT NULL OR r.skipped IS NOT NULL THEN
                     r.outcome := 3;
                     RETURN NEXT r;
                 END IF;
@@ -3607,11 +3626,11 @@ $$;
 -- whose new cursor is not ready, and a wake of these partitions must follow the commit.
 CREATE FUNCTION belfry.create_cursors(p_group bigint, p_partitions bigint[], p_start timestamptz) RETURNS bigint[] LANGUAGE sql AS $$
     WITH made AS (
-        INSERT INTO belfry.cursor (partition_id, group_id, committed, start_at, ready_at)
-        SELECT s.id, p_group, s.committed, CASE WHEN p_start > clock_timestamp() THEN p_start END,
+        INSERT INTO belfry.cursor (partition_id, group_id, tenant_id, committed, start_at, ready_at)
+        SELECT s.id, p_group, s.tenant_id, s.committed, CASE WHEN p_start > clock_timestamp() THEN p_start END,
                belfry.ready_at(s.id, s.committed, s.last_seq, s.last_push_at, s.visible_until,
                                s.delayed_processing, s.window_buffer, NULL, NULL)
-          FROM (SELECT p.id, p.last_seq, p.last_push_at, p.visible_until, g.delayed_processing, g.window_buffer,
+          FROM (SELECT p.id, p.tenant_id, p.last_seq, p.last_push_at, p.visible_until, g.delayed_processing, g.window_buffer,
                        CASE WHEN p_start IS NULL THEN p.trimmed
                             WHEN p.last_push_at <= p_start THEN p.last_seq
                             ELSE belfry.seq_at(p.id, p_start)
@@ -3621,7 +3640,7 @@ CREATE FUNCTION belfry.create_cursors(p_group bigint, p_partitions bigint[], p_s
                          WHERE g.id = p_group OFFSET 0) AS g
                  CROSS JOIN unnest(p_partitions) AS w(id)
                  CROSS JOIN LATERAL (
-                        SELECT p.id, p.last_seq, p.last_push_at, p.visible_until, p.trimmed FROM belfry.partition p
+                        SELECT p.id, p.tenant_id, p.last_seq, p.last_push_at, p.visible_until, p.trimmed FROM belfry.partition p
                          WHERE p.id >= w.id AND p.id <= w.id
                          ORDER BY p.id DESC LIMIT 1) AS p
                  WHERE (SELECT c.group_id FROM belfry.cursor c WHERE c.partition_id = p.id AND c.group_id = p_group) IS NULL
@@ -3938,6 +3957,18 @@ BEGIN
     RETURN v_at;
 END $$;
 
+-- From sql/functions/inbox/check_tenant.sql.
+
+-- Returns the name of a tenant, or NULL for an empty name. Raises an error if the name is not valid.
+CREATE FUNCTION belfry.check_tenant(p_tenant text) RETURNS text LANGUAGE plpgsql AS $$
+BEGIN
+    IF octet_length(p_tenant) > 255 OR p_tenant IN ('.', '..') THEN
+        RAISE EXCEPTION 'the name of the tenant is %', CASE WHEN p_tenant IN ('.', '..') THEN p_tenant ELSE octet_length(p_tenant) || ' bytes long' END
+            USING ERRCODE = 'invalid_parameter_value', HINT = 'A name has at most 255 bytes, and is not . or .., because clients remove these from paths.';
+    END IF;
+    RETURN nullif(p_tenant, '');
+END $$;
+
 -- From sql/functions/inbox/inbox_delete.sql.
 
 -- Deletes inbox rows in the transaction that appends their messages. Raises BF002 if a row is missing,
@@ -3962,10 +3993,10 @@ CREATE FUNCTION belfry.inbox_retry(ids bigint[] DEFAULT NULL) RETURNS bigint LAN
     WITH gone AS (
         DELETE FROM belfry.inbox_rejected r
          WHERE inbox_retry.ids IS NULL OR r.id = ANY (inbox_retry.ids)
-        RETURNING r.id, r.queue, r.partition, r.payload, r.transaction_id, r.trace_id, r.visible_at, r.headers
+        RETURNING r.id, r.queue, r.partition, r.payload, r.transaction_id, r.trace_id, r.visible_at, r.headers, r.tenant
     ), back AS (
-        INSERT INTO belfry.inbox (queue, partition, payload, transaction_id, trace_id, visible_at, headers)
-        SELECT g.queue, g.partition, g.payload, g.transaction_id, g.trace_id, g.visible_at, g.headers FROM gone g ORDER BY g.id
+        INSERT INTO belfry.inbox (queue, partition, payload, transaction_id, trace_id, visible_at, headers, tenant)
+        SELECT g.queue, g.partition, g.payload, g.transaction_id, g.trace_id, g.visible_at, g.headers, g.tenant FROM gone g ORDER BY g.id
         RETURNING 1
     )
     SELECT count(*) FROM back
@@ -3975,11 +4006,11 @@ $$;
 
 -- Pushes a message when the calling transaction commits. Returns the transaction id, which is
 -- transaction_id or a new one. If the partition has a message with this transaction id, none is added.
--- headers is an object of texts; see check_headers.
+-- headers is an object of texts; see check_headers. If the message creates the partition, tenant is its tenant.
 CREATE FUNCTION belfry.push(
     queue text, payload json, partition text DEFAULT 'Default', transaction_id text DEFAULT NULL,
     delay interval DEFAULT NULL, trace_id uuid DEFAULT NULL, visible_at timestamptz DEFAULT NULL,
-    headers json DEFAULT NULL
+    headers json DEFAULT NULL, tenant text DEFAULT NULL
 ) RETURNS text LANGUAGE plpgsql AS $$
 #variable_conflict use_variable
 DECLARE
@@ -3996,8 +4027,8 @@ BEGIN
         RAISE EXCEPTION 'belfry.push: the transaction id is % characters long', char_length(v_id)
             USING ERRCODE = 'invalid_parameter_value', HINT = 'At most 255 characters are allowed. Use a hash of the id instead.';
     END IF;
-    INSERT INTO belfry.inbox (queue, partition, payload, transaction_id, trace_id, visible_at, headers)
-    VALUES (queue, coalesce(partition, 'Default'), payload, v_id, trace_id, v_at, belfry.check_headers(headers));
+    INSERT INTO belfry.inbox (queue, partition, payload, transaction_id, trace_id, visible_at, headers, tenant)
+    VALUES (queue, coalesce(partition, 'Default'), payload, v_id, trace_id, v_at, belfry.check_headers(headers), belfry.check_tenant(tenant));
     RETURN v_id;
 END $$;
 
@@ -4005,16 +4036,16 @@ END $$;
 CREATE FUNCTION belfry.push(
     queue text, payload jsonb, partition text DEFAULT 'Default', transaction_id text DEFAULT NULL,
     delay interval DEFAULT NULL, trace_id uuid DEFAULT NULL, visible_at timestamptz DEFAULT NULL,
-    headers jsonb DEFAULT NULL
+    headers jsonb DEFAULT NULL, tenant text DEFAULT NULL
 ) RETURNS text LANGUAGE sql AS $$
-    SELECT belfry.push($1, $2::json, $3, $4, $5, $6, $7, $8::json)
+    SELECT belfry.push($1, $2::json, $3, $4, $5, $6, $7, $8::json, $9)
 $$;
 
 -- Pushes JSON text. Postgres chooses this function for a quoted payload without a type.
 CREATE FUNCTION belfry.push(
     queue text, payload text, partition text DEFAULT 'Default', transaction_id text DEFAULT NULL,
     delay interval DEFAULT NULL, trace_id uuid DEFAULT NULL, visible_at timestamptz DEFAULT NULL,
-    headers json DEFAULT NULL
+    headers json DEFAULT NULL, tenant text DEFAULT NULL
 ) RETURNS text LANGUAGE plpgsql AS $$
 #variable_conflict use_variable
 DECLARE
@@ -4027,17 +4058,18 @@ BEGIN
             USING ERRCODE = 'invalid_text_representation',
                   HINT = 'Make a JSON string from a text with to_json(x::text), and an object from a row with to_json(row).';
     END;
-    RETURN belfry.push(queue, v_payload, partition, transaction_id, delay, trace_id, visible_at, headers);
+    RETURN belfry.push(queue, v_payload, partition, transaction_id, delay, trace_id, visible_at, headers, tenant);
 END $$;
 
 -- From sql/functions/inbox/push_many.sql.
 
 -- Pushes many messages with one statement, in the order of the arrays. partitions, transaction_ids
--- and headers have the length of payloads, or are NULL. Returns the positions, from 1, and the transaction ids.
+-- and headers have the length of payloads, or are NULL. tenant is the tenant of the partitions that the
+-- messages create. Returns the positions, from 1, and the transaction ids.
 CREATE FUNCTION belfry.push_many(
     queue text, payloads json[], partitions text[] DEFAULT NULL, transaction_ids text[] DEFAULT NULL,
     delay interval DEFAULT NULL, trace_id uuid DEFAULT NULL, visible_at timestamptz DEFAULT NULL,
-    headers json[] DEFAULT NULL
+    headers json[] DEFAULT NULL, tenant text DEFAULT NULL
 ) RETURNS TABLE (index bigint, id text) LANGUAGE plpgsql AS $$
 #variable_conflict use_column
 DECLARE
@@ -4062,9 +4094,9 @@ BEGIN
         RAISE EXCEPTION 'belfry.push_many: message % cannot be pushed', v_bad USING ERRCODE = 'invalid_parameter_value',
             HINT = 'A payload must not be NULL, a partition has at most 255 bytes and is not . or .., a transaction id at most 255 characters.';
     END IF;
-    INSERT INTO belfry.inbox (queue, partition, payload, transaction_id, trace_id, visible_at, headers)
+    INSERT INTO belfry.inbox (queue, partition, payload, transaction_id, trace_id, visible_at, headers, tenant)
     SELECT push_many.queue, coalesce(p.lane, 'Default'), p.payload, p.id, push_many.trace_id, v_at,
-           belfry.check_headers(p.headers)
+           belfry.check_headers(p.headers), belfry.check_tenant(push_many.tenant)
       FROM unnest(payloads, partitions, v_ids, push_many.headers) WITH ORDINALITY AS p(payload, lane, id, headers, nth)
      ORDER BY p.nth;
     RETURN QUERY SELECT i.nth, i.id FROM unnest(v_ids) WITH ORDINALITY AS i(id, nth) ORDER BY i.nth;
@@ -4102,14 +4134,15 @@ CREATE FUNCTION belfry.admit(
     OUT room bigint, OUT next_at timestamptz
 ) LANGUAGE plpgsql AS $$
 DECLARE
-    l belfry.group_limit;
+    l record;
+    v_tokens record;
 BEGIN
     next_at := belfry.pass_breaker(p_group, p_limits, p_partition, p_lease, p_now);
     IF next_at IS NOT NULL THEN
         room := 0;
         RETURN;
     END IF;
-    SELECT o.* INTO l FROM belfry.group_limit o WHERE o.id = p_limits;
+    SELECT o.concurrency, o.rate_messages, o.rate_per, o.rate_burst INTO l FROM belfry.group_limit o WHERE o.id = p_limits;
     room := p_want;
     IF l.concurrency IS NOT NULL AND p_lease IS NOT NULL THEN
         next_at := belfry.take_slot(p_group, 0, l.concurrency, p_partition, p_lease, p_now);
@@ -4119,8 +4152,9 @@ BEGIN
         END IF;
     END IF;
     IF l.rate_messages IS NOT NULL THEN
-        SELECT t.granted, t.next_at INTO room, next_at
-          FROM belfry.take_tokens(p_group, 0, l.rate_messages, l.rate_per, l.rate_burst, p_want, p_spend) AS t;
+        v_tokens := belfry.take_tokens(p_group, 0, l.rate_messages, l.rate_per, l.rate_burst, p_want, p_spend);
+        room := v_tokens.granted;
+        next_at := v_tokens.next_at;
     END IF;
 END $$;
 
@@ -4460,11 +4494,13 @@ END $$;
 
 -- From sql/functions/limit/counts_leases.sql.
 
--- Reports whether the end of a lease of a group gives room: the limits count leases, or the breaker waits for its probe.
-CREATE FUNCTION belfry.counts_leases(p_limits bigint, p_group bigint) RETURNS boolean LANGUAGE sql STABLE AS $$
-    SELECT coalesce((SELECT l.concurrency IS NOT NULL OR l.tenant_concurrency IS NOT NULL FROM belfry.group_limit l WHERE l.id = p_limits), false)
-        OR EXISTS (SELECT FROM belfry.breaker b WHERE b.group_id = p_group AND b.probe_lease IS NOT NULL)
-$$;
+-- Reports whether the end of a lease of a group gives room: the limits count leases, or the breaker waits for its probe. It is not
+-- a function in SQL, because Postgres plans those at each call.
+CREATE FUNCTION belfry.counts_leases(p_limits bigint, p_group bigint) RETURNS boolean LANGUAGE plpgsql STABLE AS $$
+BEGIN
+    RETURN EXISTS (SELECT FROM belfry.group_limit l WHERE l.id = p_limits AND (l.concurrency IS NOT NULL OR l.tenant_concurrency IS NOT NULL))
+        OR EXISTS (SELECT FROM belfry.breaker b WHERE b.group_id = p_group AND b.probe_lease IS NOT NULL);
+END $$;
 
 -- From sql/functions/limit/duration_text.sql.
 
@@ -4785,6 +4821,38 @@ BEGIN
     RETURN FOUND;
 END $$;
 
+-- From sql/functions/limit/occupy_slot.sql.
+
+-- Writes a lease into the row p_slot of belfry.limit_slot. Returns false if the row is not free, or if another transaction has
+-- locked it. belfry.take_slot has the proof, and calls this function.
+--
+--   p_place        the row as the caller has read it, NULL: there is none. It has the lease p_old_lease of p_old_partition.
+--   p_lease_until  the end of that lease, which is not after the clock of the caller. NULL: the lease is over.
+CREATE FUNCTION belfry.occupy_slot(
+    p_group bigint, p_tenant bigint, p_slot bigint, p_partition bigint, p_lease uuid,
+    p_place tid, p_old_partition bigint, p_old_lease uuid, p_lease_until timestamptz
+) RETURNS boolean LANGUAGE plpgsql AS $$
+BEGIN
+    IF p_place IS NULL THEN
+        IF NOT belfry.new_limit_row(1, p_group, p_tenant, p_slot) THEN
+            RETURN false;
+        END IF;
+        INSERT INTO belfry.limit_slot (group_id, tenant_id, slot, partition_id, lease_id)
+        VALUES (p_group, p_tenant, p_slot, p_partition, p_lease);
+        RETURN true;
+    END IF;
+    -- A row that has changed since the read has another lease, and does not match.
+    IF p_lease_until IS NOT NULL THEN
+        PERFORM FROM belfry.limit_slot s WHERE s.ctid = p_place AND s.lease_id = p_old_lease FOR NO KEY UPDATE SKIP LOCKED;
+        IF NOT FOUND OR NOT belfry.lease_is_over(p_old_partition, p_group, p_old_lease) THEN
+            RETURN false;
+        END IF;
+    END IF;
+    UPDATE belfry.limit_slot s SET partition_id = p_partition, lease_id = p_lease
+     WHERE s.ctid = (SELECT o.ctid FROM belfry.limit_slot o WHERE o.ctid = p_place AND o.lease_id = p_old_lease FOR NO KEY UPDATE SKIP LOCKED);
+    RETURN FOUND;
+END $$;
+
 -- From sql/functions/limit/on_exhausted.sql.
 
 -- Returns what happens to a message of a group that has no retry left: 'deadLetter', 'block' or 'skip'.
@@ -4979,6 +5047,33 @@ BEGIN
     END IF;
 END $$;
 
+-- From sql/functions/limit/register_leases.sql.
+
+-- Gives a place to each live lease of a group that has just got a concurrency, so that the limit counts them. Their rows are above
+-- the limit; see belfry.usable_slots. A claim that began before the change is not counted. It runs in the transaction that sets the limit.
+CREATE FUNCTION belfry.register_leases(p_group bigint, p_limit bigint) RETURNS void LANGUAGE plpgsql AS $$
+DECLARE
+    v_slot bigint := greatest(p_limit, (SELECT max(s.slot) FROM belfry.limit_slot s WHERE s.group_id = p_group AND s.tenant_id = 0));
+    k record;
+BEGIN
+    FOR k IN
+        SELECT c.partition_id, c.lease_id
+          FROM belfry.cursor c
+         WHERE c.group_id = p_group AND c.lease_id IS NOT NULL AND c.lease_until > clock_timestamp()
+           AND NOT EXISTS (SELECT FROM belfry.limit_slot s
+                            WHERE s.group_id = p_group AND s.tenant_id = 0 AND s.partition_id = c.partition_id AND s.lease_id = c.lease_id)
+         ORDER BY c.partition_id
+    LOOP
+        v_slot := v_slot + 1;
+        IF belfry.new_limit_row(1, p_group, 0, v_slot) THEN
+            INSERT INTO belfry.limit_slot (group_id, tenant_id, slot, partition_id, lease_id)
+            VALUES (p_group, 0, v_slot, k.partition_id, k.lease_id);
+        ELSE
+            RAISE EXCEPTION 'place % of group % is taken', v_slot, p_group USING ERRCODE = 'lock_not_available';
+        END IF;
+    END LOOP;
+END $$;
+
 -- From sql/functions/limit/reset_breaker.sql.
 
 -- Closes the breaker of a group and forgets the counted outcomes. Reports whether the breaker was open. The caller has
@@ -5101,6 +5196,9 @@ BEGIN
     LOOP
         UPDATE belfry.consumer_group g SET limits_id = v_is.id WHERE g.id = k.id AND g.limits_id IS DISTINCT FROM v_is.id;
         PERFORM belfry.empty_buckets(k.id, v_was, v_is);
+        IF v_was.concurrency IS NULL AND v_is.concurrency IS NOT NULL THEN
+            PERFORM belfry.register_leases(k.id, v_is.concurrency);
+        END IF;
     END LOOP;
 END $$;
 REVOKE ALL ON FUNCTION belfry.set_limits(text, text, json) FROM PUBLIC;
@@ -5144,22 +5242,24 @@ END $$;
 --   5. A snapshot of REPEATABLE READ may be older than the limit, or than the rows. Then belfry.pop fails with 40001: in
 --      belfry.check_limits, at the lock of a row that has changed, or at the insert of a row that exists.
 --
--- It begins at row 1 if the limit is low, so that few rows exist. Otherwise it begins at random, so it reads few rows
--- unless nearly all leases are live.
+-- With a high limit, it first tries one row of the first 32 and one of the first 1,024. So few rows exist while few leases are live.
+-- Then it reads all rows, from row 1 on if the limit is low, and otherwise from a random row on. So it reads few rows unless
+-- nearly all leases are live.
 CREATE FUNCTION belfry.take_slot(p_group bigint, p_tenant bigint, p_limit bigint, p_partition bigint, p_lease uuid, p_now timestamptz)
 RETURNS timestamptz LANGUAGE plpgsql AS $$
 DECLARE
     v_usable bigint := p_limit;
     v_begin bigint;
     v_next timestamptz := 'infinity';
-    v_free boolean;
+    v_first bigint;
+    v_slot bigint;
     slots CURSOR FOR
-        SELECT n.slot, s.ctid, s.partition_id, s.lease_id, c.lease_until
+        SELECT r.slot, s.ctid, s.partition_id, s.lease_id, c.lease_until
           FROM (SELECT generate_series(0, v_usable - 1) AS i) AS i -- makes the numbers one by one, unlike a function in FROM
-         CROSS JOIN LATERAL (SELECT (v_begin + i.i) % v_usable + 1 AS slot) AS n
+         CROSS JOIN LATERAL (SELECT (v_begin + i.i) % v_usable + 1 AS slot) AS r
           LEFT JOIN LATERAL (
                 SELECT s.ctid, s.partition_id, s.lease_id FROM belfry.limit_slot s
-                 WHERE s.group_id = p_group AND s.tenant_id = p_tenant AND s.slot >= n.slot AND s.slot <= n.slot
+                 WHERE s.group_id = p_group AND s.tenant_id = p_tenant AND s.slot >= r.slot AND s.slot <= r.slot
                  ORDER BY s.slot DESC LIMIT 1) AS s ON true
           LEFT JOIN LATERAL (
                 SELECT CASE WHEN c.lease_id = s.lease_id THEN c.lease_until END AS lease_until FROM belfry.cursor c
@@ -5167,43 +5267,44 @@ DECLARE
                  ORDER BY c.group_id DESC LIMIT 1) AS c ON true;
     k record;
 BEGIN
+    FOREACH v_first IN ARRAY CASE WHEN p_limit > 1024 THEN '{32,1024}' WHEN p_limit > 32 THEN '{32}' ELSE '{}'::bigint[] END LOOP
+        v_slot := floor(random() * v_first)::bigint + 1;
+        SELECT s.ctid, s.partition_id, s.lease_id, c.lease_until,
+               EXISTS (SELECT FROM belfry.limit_slot o WHERE o.group_id = p_group AND o.tenant_id = p_tenant AND o.slot > p_limit) AS lowered
+          INTO k
+          FROM (SELECT s.ctid, s.partition_id, s.lease_id FROM belfry.limit_slot s
+                 WHERE s.group_id = p_group AND s.tenant_id = p_tenant AND s.slot >= v_slot AND s.slot <= v_slot
+                 ORDER BY s.slot DESC LIMIT 1) AS s
+          LEFT JOIN LATERAL (
+                SELECT CASE WHEN c.lease_id = s.lease_id THEN c.lease_until END AS lease_until FROM belfry.cursor c
+                 WHERE c.partition_id = s.partition_id AND c.group_id >= p_group AND c.group_id <= p_group
+                 ORDER BY c.group_id DESC LIMIT 1) AS c ON true;
+        EXIT WHEN k.lowered IS NOT false; -- the row is missing, or the limit was lowered
+        CONTINUE WHEN k.lease_until > p_now;
+        IF belfry.occupy_slot(p_group, p_tenant, v_slot, p_partition, p_lease, k.ctid, k.partition_id, k.lease_id, k.lease_until) THEN
+            RETURN NULL;
+        END IF;
+    END LOOP;
     IF EXISTS (SELECT FROM belfry.limit_slot s WHERE s.group_id = p_group AND s.tenant_id = p_tenant AND s.slot > p_limit) THEN
         SELECT u.usable, coalesce(u.next, 'infinity') INTO v_usable, v_next FROM belfry.usable_slots(p_group, p_tenant, p_limit, p_now) AS u;
         IF v_usable = 0 THEN
             RETURN v_next;
         END IF;
     END IF;
-    v_begin := CASE WHEN v_usable > 16 THEN floor(random() * v_usable)::bigint ELSE 0 END;
+    v_begin := CASE WHEN v_slot <= v_usable THEN v_slot - 1 WHEN v_usable > 16 THEN floor(random() * v_usable)::bigint ELSE 0 END;
     OPEN slots;
     LOOP
         FETCH slots INTO k;
         EXIT WHEN NOT FOUND;
         IF k.lease_until > p_now THEN
             v_next := least(v_next, k.lease_until);
-            CONTINUE;
-        ELSIF k.ctid IS NULL THEN
-            v_free := belfry.new_limit_row(1, p_group, p_tenant, k.slot);
-            IF v_free THEN
-                INSERT INTO belfry.limit_slot (group_id, tenant_id, slot, partition_id, lease_id)
-                VALUES (p_group, p_tenant, k.slot, p_partition, p_lease);
-                CLOSE slots;
-                RETURN NULL;
-            END IF;
+        ELSIF belfry.occupy_slot(p_group, p_tenant, k.slot, p_partition, p_lease, k.ctid, k.partition_id, k.lease_id, k.lease_until) THEN
+            CLOSE slots;
+            RETURN NULL;
         ELSE
-            -- A row that has changed since the read has another lease, and does not match.
-            PERFORM FROM belfry.limit_slot s WHERE s.ctid = k.ctid AND s.lease_id = k.lease_id FOR NO KEY UPDATE SKIP LOCKED;
-            v_free := FOUND;
-            IF v_free AND k.lease_until IS NOT NULL THEN
-                v_free := belfry.lease_is_over(k.partition_id, p_group, k.lease_id);
-            END IF;
-            IF v_free THEN
-                UPDATE belfry.limit_slot s SET partition_id = p_partition, lease_id = p_lease WHERE s.ctid = k.ctid;
-                CLOSE slots;
-                RETURN NULL;
-            END IF;
+            -- Another claim has just taken the row. If it is rolled back, nobody announces that.
+            v_next := least(v_next, p_now + interval '1 second');
         END IF;
-        -- Another claim has just taken the row. If it is rolled back, nobody announces that.
-        v_next := least(v_next, p_now + interval '1 second');
     END LOOP;
     CLOSE slots;
     RETURN v_next;
@@ -5679,14 +5780,19 @@ END $$;
 -- Locks the queues with FOR SHARE before it creates partitions. join_group locks the queue with FOR NO
 -- KEY UPDATE while it registers a group. So either this call or a later join_page creates the cursor of
 -- a group in a partition. If the group starts in the future, the cursor gets its start_at.
+--
+-- p_tenants are the tenants of the partitions that the call creates; see open_tenants. A partition keeps its tenant.
 CREATE FUNCTION belfry.open_partitions(
     p_queues text[], p_partitions text[], p_lease_time bigint, p_retry_limit bigint, p_retry_delay bigint DEFAULT 0,
-    p_retry_backoff bigint DEFAULT 0, p_retry_delay_max bigint DEFAULT 0
+    p_retry_backoff bigint DEFAULT 0, p_retry_delay_max bigint DEFAULT 0,
+    p_tenants text[] DEFAULT NULL
 ) RETURNS TABLE (
     queue_name text, partition_name text, queue_id bigint, partition_id bigint, partition_uid uuid, sealed boolean
 )
 LANGUAGE plpgsql AS $$
 #variable_conflict use_column
+DECLARE
+    v_tenants bigint[];
 BEGIN
     INSERT INTO belfry.queue (name, namespace, task, lease_time, retry_limit, retry_delay, retry_backoff, retry_delay_max)
     SELECT DISTINCT w.name, split_part(w.name, '.', 1), split_part(w.name, '.', 2), p_lease_time, p_retry_limit, p_retry_delay,
@@ -5706,19 +5812,25 @@ BEGIN
           WHERE q.name = ANY (p_queues) AND q.deleted_at IS NULL
           ORDER BY q.id FOR SHARE;
 
+        IF p_tenants IS NOT NULL OR EXISTS (
+            SELECT FROM belfry.queue q WHERE q.name = ANY (p_queues) AND q.deleted_at IS NULL AND q.tenant_delimiter <> '')
+        THEN
+            v_tenants := belfry.open_tenants(p_queues, p_partitions, p_tenants);
+        END IF;
+
         WITH created AS (
-            INSERT INTO belfry.partition (queue_id, name)
-            SELECT DISTINCT q.id, w.partition
-              FROM unnest(p_queues, p_partitions) AS w(queue, partition)
+            INSERT INTO belfry.partition (queue_id, name, tenant_id)
+            SELECT DISTINCT ON (q.id, w.partition) q.id, w.partition, w.tenant_id
+              FROM unnest(p_queues, p_partitions, v_tenants) AS w(queue, partition, tenant_id)
              CROSS JOIN LATERAL (
                     SELECT q.id FROM belfry.queue q WHERE q.name = w.queue AND q.deleted_at IS NULL OFFSET 0) AS q
              WHERE (SELECT p.id FROM belfry.partition p WHERE p.queue_id = q.id AND p.name = w.partition) IS NULL
              ORDER BY 1, 2
             ON CONFLICT (queue_id, name) DO NOTHING
-            RETURNING id, queue_id
+            RETURNING id, queue_id, tenant_id
         )
-        INSERT INTO belfry.cursor (partition_id, group_id, start_at)
-        SELECT created.id, g.id, CASE WHEN g.start_at > clock_timestamp() THEN g.start_at END
+        INSERT INTO belfry.cursor (partition_id, group_id, tenant_id, start_at)
+        SELECT created.id, g.id, created.tenant_id, CASE WHEN g.start_at > clock_timestamp() THEN g.start_at END
           FROM created
          CROSS JOIN LATERAL (
                 SELECT g.id, g.start_at FROM belfry.consumer_group g WHERE g.queue_id = created.queue_id AND g.whole_queue OFFSET 0) AS g;
@@ -5733,6 +5845,52 @@ BEGIN
      CROSS JOIN LATERAL (
             SELECT p.id, p.uid, p.name FROM belfry.partition p
              WHERE p.queue_id = q.id AND p.name = w.partition OFFSET 0) AS p;
+END $$;
+
+-- From sql/functions/push/open_tenants.sql.
+
+-- Finds or creates the tenants of partitions that do not exist yet, and returns one id for each pair of names. The id
+-- is NULL if the partition exists or gets no tenant. p_tenants may be NULL or have NULLs. Then the name of the
+-- partition up to the tenantDelimiter of the queue is the tenant.
+--
+-- Until the commit, no other session deletes these tenants.
+CREATE FUNCTION belfry.open_tenants(p_queues text[], p_partitions text[], p_tenants text[]) RETURNS bigint[] LANGUAGE plpgsql AS $$
+DECLARE
+    v_queues bigint[];
+    v_names text[];
+    v_ids bigint[];
+BEGIN
+    SELECT array_agg(q.id ORDER BY w.nth),
+           array_agg(nullif(coalesce(w.tenant, CASE WHEN q.tenant_delimiter <> '' THEN split_part(w.partition, q.tenant_delimiter, 1) END), '')
+                     ORDER BY w.nth)
+      INTO v_queues, v_names
+      FROM unnest(p_queues, p_partitions, p_tenants) WITH ORDINALITY AS w(queue, partition, tenant, nth)
+      LEFT JOIN LATERAL (
+            SELECT q.id, q.tenant_delimiter FROM belfry.queue q
+             WHERE q.name = w.queue AND q.deleted_at IS NULL
+               AND (SELECT p.id FROM belfry.partition p WHERE p.queue_id = q.id AND p.name = w.partition) IS NULL
+            OFFSET 0) AS q ON true;
+    LOOP
+        INSERT INTO belfry.tenant (queue_id, name)
+        SELECT DISTINCT w.queue_id, w.name FROM unnest(v_queues, v_names) AS w(queue_id, name)
+         WHERE (SELECT t.id FROM belfry.tenant t WHERE t.queue_id = w.queue_id AND t.name = w.name) IS NULL
+           AND w.queue_id IS NOT NULL AND w.name IS NOT NULL
+         ORDER BY 1, 2
+        ON CONFLICT (queue_id, name) DO NOTHING;
+        PERFORM t.id FROM belfry.tenant t
+          WHERE (t.queue_id, t.name) IN (SELECT w.queue_id, w.name FROM unnest(v_queues, v_names) AS w(queue_id, name))
+          ORDER BY t.queue_id, t.name
+            FOR KEY SHARE;
+        SELECT array_agg(t.id ORDER BY w.nth) INTO v_ids
+          FROM unnest(v_queues, v_names) WITH ORDINALITY AS w(queue_id, name, nth)
+          LEFT JOIN LATERAL (
+                SELECT t.id FROM belfry.tenant t WHERE t.queue_id = w.queue_id AND t.name = w.name OFFSET 0) AS t ON true;
+        -- Another session may have deleted a tenant after the search for it.
+        EXIT WHEN NOT EXISTS (
+            SELECT FROM unnest(v_ids, v_queues, v_names) AS w(id, queue_id, name)
+             WHERE w.id IS NULL AND w.queue_id IS NOT NULL AND w.name IS NOT NULL);
+    END LOOP;
+    RETURN v_ids;
 END $$;
 
 -- From sql/functions/push/raise_partition_gone.sql.
@@ -5986,7 +6144,7 @@ BEGIN
     END IF;
     RETURN QUERY SELECT format(s.text, role_name, pg_get_userbyid(o.relowner)) FROM pg_class o, (VALUES
         ('producer consumer admin', 'GRANT USAGE ON SCHEMA belfry TO %I'), ('producer consumer admin', 'GRANT SELECT ON belfry.grants TO %I'),
-        ('producer admin', 'GRANT INSERT (queue, partition, payload, transaction_id, trace_id, visible_at, headers), SELECT (id) ON belfry.inbox, belfry.outbox TO %I'),
+        ('producer admin', 'GRANT INSERT (queue, partition, payload, transaction_id, trace_id, visible_at, headers, tenant), SELECT (id) ON belfry.inbox, belfry.outbox TO %I'),
         -- Rights on columns, because a role with UPDATE or DELETE on a whole table may also lock the table.
         ('producer admin', 'GRANT INSERT (target, queue, events, key, condition, payload, columns, headers, strict), UPDATE (events) ON belfry.attachment TO %I'),
         ('producer admin', 'GRANT INSERT (target, queue, event, code, message) ON belfry.attachment_failure TO %I'),
@@ -6254,6 +6412,7 @@ $$;
 CREATE FUNCTION belfry.remove_idle_partition(p_partition bigint, p_idle interval) RETURNS boolean LANGUAGE plpgsql AS $$
 DECLARE
     v_queue bigint;
+    v_tenant bigint;
 BEGIN
     PERFORM set_config('synchronous_commit', 'off', true);
     SELECT q.id INTO v_queue
@@ -6278,8 +6437,23 @@ BEGIN
         FOR UPDATE;
     DELETE FROM belfry.cursor c WHERE c.partition_id = p_partition;
     DELETE FROM belfry.redrive r WHERE r.partition_id = p_partition;
-    DELETE FROM belfry.partition p WHERE p.id = p_partition;
+    DELETE FROM belfry.partition p WHERE p.id = p_partition RETURNING p.tenant_id INTO v_tenant;
+    IF v_tenant IS NOT NULL THEN
+        PERFORM belfry.remove_idle_tenant(v_tenant);
+    END IF;
     RETURN true;
+END $$;
+
+-- From sql/functions/sweep/remove_idle_tenant.sql.
+
+-- Deletes a tenant that has no partition. If a session is creating a partition of the tenant, the tenant stays; see
+-- open_tenants.
+CREATE FUNCTION belfry.remove_idle_tenant(p_tenant bigint) RETURNS void LANGUAGE plpgsql AS $$
+BEGIN
+    PERFORM t.id FROM belfry.tenant t WHERE t.id = p_tenant FOR UPDATE SKIP LOCKED;
+    IF FOUND AND NOT EXISTS (SELECT FROM belfry.partition p WHERE p.tenant_id = p_tenant) THEN
+        DELETE FROM belfry.tenant t WHERE t.id = p_tenant;
+    END IF;
 END $$;
 
 -- From sql/functions/sweep/sweep_partition.sql.
@@ -6789,4 +6963,4 @@ BEGIN
         END LOOP;
     END LOOP;
 END $$;
-COMMENT ON FUNCTION belfry.baseline() IS '17873f538da6db31a2c4ab95f192a9ead5a8a6958183b9b1319b8fe75480639b';
+COMMENT ON FUNCTION belfry.baseline() IS '999cf6ee8934aead8cbe82a568e959bd6cc5affe7a48e06c29a1f09fd4055f26';

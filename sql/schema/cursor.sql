@@ -31,6 +31,7 @@ CREATE TABLE belfry.cursor (
     -- Set if the group starts in the future. Until then ready_at is NULL, and a wake moves the cursor
     -- past new messages. At the first message after start_at a wake clears start_at.
     start_at     timestamptz,
+    tenant_id    bigint, -- The tenant of the partition.
     redrives     integer, -- The number of rows in belfry.redrive for this cursor; NULL: none.
     skip         int8multirange -- Seqs above committed that are dead letters or skipped; NULL: none.
 ) WITH (fillfactor = 50, autovacuum_vacuum_scale_factor = 0.02, autovacuum_vacuum_threshold = 500,
@@ -38,6 +39,7 @@ CREATE TABLE belfry.cursor (
 CREATE INDEX cursor_place ON belfry.cursor (partition_id, group_id);
 CREATE INDEX cursor_ready ON belfry.cursor (group_id, ready_at) WHERE ready_at IS NOT NULL;
 CREATE INDEX cursor_asleep ON belfry.cursor (partition_id, group_id) WHERE ready_at IS NULL OR redrives > 0; -- for wake_partitions
+CREATE INDEX cursor_tenant ON belfry.cursor (group_id, tenant_id, ready_at) WHERE tenant_id IS NOT NULL AND ready_at IS NOT NULL;
 CREATE INDEX cursor_blocked ON belfry.cursor (group_id, partition_id) WHERE retry_at = timestamptz '2200-01-01 00:00:00+00'; -- belfry.blocked()
 CREATE INDEX cursor_lease ON belfry.cursor (lease_id) WHERE lease_id IS NOT NULL;
 -- A publication FOR ALL TABLES needs a replica identity for updates.

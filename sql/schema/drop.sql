@@ -28,7 +28,7 @@ DROP VIEW belfry.attachments, belfry.grants, belfry.outbox, belfry.schedules;
 DROP TABLE belfry.breaker, belfry.breaker_count, belfry.limit_slot, belfry.limit_bucket, belfry.limit_number, belfry.group_limit, belfry.schedule, belfry.history, belfry.history_instance, belfry.redrive_job, belfry.audit_places, belfry.audit_undo, belfry.audit, belfry.attachment, belfry.attachment_failure, belfry.inbox, belfry.inbox_rejected, belfry.queue_grant, belfry.revoked_token, belfry.setting, belfry.channel_key, belfry.spool,
     belfry.stream_state, belfry.stream_cycle, belfry.stream,
     belfry.trace_name, belfry.trace, belfry.queue_sweep, belfry.sweep, belfry.redrive, belfry.attempt, belfry.resent, belfry.dead_letter, belfry.cursor, belfry.group_deleted,
-    belfry.consumer_group, belfry.message, belfry.partition, belfry.queue;
+    belfry.consumer_group, belfry.message, belfry.partition, belfry.tenant, belfry.queue;
 
 DO $$
 DECLARE
@@ -39,4 +39,4 @@ BEGIN
     END LOOP;
 END $$;
 
-DROP TYPE belfry.claim_row, belfry.ack_row, belfry.ack_change;
+DROP TYPE belfry.claim_row, belfry.ack_row, belfry.ack_change, belfry.outcome;

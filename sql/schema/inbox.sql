@@ -10,6 +10,7 @@ CREATE TABLE belfry.inbox (
     trace_id       uuid,
     visible_at     timestamptz,
     headers        json, -- An object of texts.
+    tenant         text, -- The tenant of the partition, if this message creates it. NULL: none.
     xid            xid8 NOT NULL DEFAULT pg_current_xact_id(), -- The producer's top-level transaction.
     inserted_at    timestamptz NOT NULL DEFAULT clock_timestamp()
 ) WITH (autovacuum_vacuum_scale_factor = 0.02, autovacuum_vacuum_threshold = 1000,

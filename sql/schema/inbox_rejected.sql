@@ -9,6 +9,7 @@ CREATE TABLE belfry.inbox_rejected (
     trace_id       uuid,
     visible_at     timestamptz,
     headers        json,
+    tenant         text,
     inserted_at    timestamptz NOT NULL,
     rejected_at    timestamptz NOT NULL DEFAULT clock_timestamp(),
     code           text NOT NULL, -- invalid, too_large or queue_full.

@@ -30,6 +30,7 @@ CREATE TABLE belfry.partition (
     closed        boolean NOT NULL DEFAULT false,
     -- No pop returns a message of the partition; see belfry.change_pause.
     paused        boolean NOT NULL DEFAULT false,
+    tenant_id     bigint, -- NULL: the partition has no tenant.
     pause_reason  text, -- The reason that the operator gave for the pause.
     name          text NOT NULL CHECK (octet_length(name) <= 255 AND name NOT IN ('.', '..')),
     UNIQUE (queue_id, name)
@@ -39,6 +40,7 @@ CREATE TABLE belfry.partition (
 -- up. Equal keys are rare here, so the index stays small.
 CREATE INDEX partition_id ON belfry.partition (id) WITH (deduplicate_items = off);
 CREATE INDEX partition_paused ON belfry.partition (queue_id) WHERE paused;
+CREATE INDEX partition_tenant ON belfry.partition (tenant_id) WHERE tenant_id IS NOT NULL;
 CREATE INDEX partition_uid ON belfry.partition (uid);
 -- A publication FOR ALL TABLES needs a replica identity for updates.
 ALTER TABLE belfry.partition REPLICA IDENTITY USING INDEX partition_queue_id_name_key;

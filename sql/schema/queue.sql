@@ -29,6 +29,8 @@ CREATE TABLE belfry.queue (
     expire_after_seconds        bigint NOT NULL DEFAULT 0,
     dead_letter_expired         boolean NOT NULL DEFAULT false,
     max_deliveries              bigint NOT NULL DEFAULT 0,
+    -- The name of a new partition up to this text is its tenant; see belfry.open_tenants. Empty: off.
+    tenant_delimiter            text NOT NULL DEFAULT '',
     -- No pop returns a message; see belfry.change_pause.
     paused                      boolean NOT NULL DEFAULT false,
     pause_reason                text, -- The reason that the operator gave for the pause.

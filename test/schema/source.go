@@ -15,6 +15,7 @@ const dropFile = "schema/drop.sql"
 // need, and functions in LANGUAGE sql, whose bodies Postgres checks at once. All other functions follow, sorted by path.
 var first = []string{
 	"schema/queue.sql",
+	"schema/tenant.sql",
 	"schema/partition.sql",
 	"schema/message.sql",
 	"schema/consumer_group.sql",

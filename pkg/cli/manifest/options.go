@@ -14,7 +14,7 @@ import (
 var Options = []string{
 	"completedRetentionSeconds", "deadLetterExpired", "deadLetterQueue", "delayedProcessing", "dlqAfterMaxRetries", "encryptionEnabled",
 	"expireAfterSeconds", "leaseTime", "maxDeliveries", "maxSize", "maxWaitTimeSeconds", "priority", "retentionEnabled", "retentionSeconds",
-	"retryBackoff", "retryDelay", "retryDelayMax", "retryLimit", "ttl", "windowBuffer",
+	"retryBackoff", "retryDelay", "retryDelayMax", "retryLimit", "tenantDelimiter", "ttl", "windowBuffer",
 }
 
 // CheckOption returns an error for an unknown option. It names the option with the most similar name.

@@ -58,6 +58,9 @@ type SetOptions struct {
 	// consumers that crash count for `maxDeliveries`, but not for `retryLimit`. For a redriven message only the deliveries
 	// after the redrive count.
 	MaxDeliveries *int64 `json:"maxDeliveries,omitzero"`
+	// The name of a new partition up to this text, at most 32 bytes, is its tenant. A name without the text is the tenant as a
+	// whole. A partition keeps its tenant. Empty means off.
+	TenantDelimiter *string `json:"tenantDelimiter,omitzero"`
 }
 
 // Configured is the answer of a configure call. It has the options in force.

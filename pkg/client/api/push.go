@@ -12,6 +12,9 @@ type PushItem struct {
 	Queue Name `json:"queue"` // The queue. The first push to a queue creates it. The name has at most 255 bytes.
 	// The partition. Messages stay in order within a partition. An absent partition means `Default`.
 	Partition Name `json:"partition,omitzero"`
+	// The tenant of the partition, at most 255 bytes. It is stored if the push creates the partition. A partition keeps its tenant,
+	// so it is ignored later.
+	Tenant Name `json:"tenant,omitzero"`
 	// The id of the message, at most 255 characters. A partition stores only one message with the same id. If the id is absent
 	// or empty, the server generates an id.
 	TransactionID string `json:"transactionId,omitzero"`

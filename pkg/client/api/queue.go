@@ -174,7 +174,8 @@ type Partition struct {
 	ID            ID         `json:"id"`
 	Name          Name       `json:"name"`
 	CreatedAt     time.Time  `json:"createdAt"`
-	Paused        bool       `json:"paused"` // Pops return no messages of the partition.
+	Paused        bool       `json:"paused"`          // Pops return no messages of the partition.
+	Tenant        Name       `json:"tenant,omitzero"` // The tenant of the partition. Absent if it has none.
 	Stats         Counts     `json:"stats"`
 	OldestMessage *time.Time `json:"oldestMessage"`
 	NewestMessage *time.Time `json:"newestMessage"`
@@ -217,7 +218,8 @@ type PartitionStatus struct {
 	ID        ID        `json:"id"`
 	Name      Name      `json:"name"`
 	CreatedAt time.Time `json:"createdAt"`
-	Paused    bool      `json:"paused"` // Pops return no messages of the partition.
+	Paused    bool      `json:"paused"`          // Pops return no messages of the partition.
+	Tenant    Name      `json:"tenant,omitzero"` // The tenant of the partition. Absent if it has none.
 	Messages  Counts    `json:"messages"`
 	Stats     Counts    `json:"stats"` // The same counts as `messages`.
 	// Messages that the groups consumed, and expired messages that pops skipped, as sums over all groups.

@@ -17,7 +17,9 @@ import (
 type option struct {
 	Name, Meaning, Unit string
 	// Flag is true for an option with the value true or false.
-	Flag  bool
+	Flag bool
+	// Text is true for an option that is a text.
+	Text  bool
 	Value string
 	// Set is true if the value is not empty, 0 or false.
 	Set bool
@@ -44,6 +46,7 @@ var known = []option{
 	{Name: "retentionSeconds", Meaning: "Older messages are deleted, also unconsumed ones; 0: off", Unit: "s"},
 	{Name: "completedRetentionSeconds", Meaning: "Older messages that every group has consumed are deleted; 0: off", Unit: "s"},
 	{Name: "maxWaitTimeSeconds", Meaning: "Older messages that a group has not consumed are deleted; 0: off", Unit: "s"},
+	{Name: "tenantDelimiter", Meaning: "The name of a new partition up to this text is its tenant; empty: off", Text: true},
 	{Name: "encryptionEnabled", Meaning: "Payloads are encrypted at rest", Flag: true},
 }
 
@@ -208,7 +211,7 @@ func Configuration(name string, queue *api.QueueStatus, edits []Change) (map[str
 			delete(kept, c.Name) // the option gets its default
 		case o.Flag:
 			kept[c.Name] = c.To == "true"
-		case err == nil:
+		case err == nil && !o.Text:
 			kept[c.Name] = number
 		default:
 			kept[c.Name] = c.To // the API refuses the value with a reason

@@ -39,7 +39,7 @@ func (set *Settings) columns() []any {
 		&o.LeaseTime, &o.RetryLimit, &o.DelayedProcessing, &o.WindowBuffer, &o.EncryptionEnabled, &o.RetentionEnabled,
 		&o.RetentionSeconds, &o.CompletedRetentionSeconds, &o.MaxWaitTimeSeconds, &o.MaxSize, &o.Priority,
 		&o.RetryDelay, &o.TTL, &o.DeadLetterQueue, &o.DLQAfterMaxRetries,
-		&x.RetryBackoff, &x.RetryDelayMax, &x.ExpireAfterSeconds, &x.DeadLetterExpired, &x.MaxDeliveries,
+		&x.RetryBackoff, &x.RetryDelayMax, &x.ExpireAfterSeconds, &x.DeadLetterExpired, &x.MaxDeliveries, &x.TenantDelimiter,
 	}
 }
 
@@ -49,7 +49,7 @@ var settingNames = []string{
 	"leaseTime", "retryLimit", "delayedProcessing", "windowBuffer", "encryptionEnabled", "retentionEnabled",
 	"retentionSeconds", "completedRetentionSeconds", "maxWaitTimeSeconds", "maxSize", "priority",
 	"retryDelay", "ttl", "deadLetterQueue", "dlqAfterMaxRetries",
-	"retryBackoff", "retryDelayMax", "expireAfterSeconds", "deadLetterExpired", "maxDeliveries",
+	"retryBackoff", "retryDelayMax", "expireAfterSeconds", "deadLetterExpired", "maxDeliveries", "tenantDelimiter",
 }
 
 // Configured names the queue that Configure created or found.
@@ -193,7 +193,7 @@ func (c *Catalog) store(ctx context.Context, set *Settings) (out storedQueue, er
 	defer cancel()
 	o, x := set.Options, set.Extensions
 	err = c.pool.QueryRow(ctx, sqlOpenPartitions, []string{set.Queue}, []string{queue.DefaultPartition}, o.LeaseTime, o.RetryLimit,
-		o.RetryDelay, x.RetryBackoff, x.RetryDelayMax).
+		o.RetryDelay, x.RetryBackoff, x.RetryDelayMax, nil).
 		Scan(nil, nil, nil, nil, &out.PartitionID, nil, nil, &out.partitionCreated, &out.queueCreated, nil)
 	if err != nil {
 		return out, err

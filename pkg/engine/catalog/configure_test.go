@@ -30,13 +30,13 @@ func (r *fixture) stored(name string) (catalog.Settings, catalog.Configured) {
 		SELECT q.uid, p.uid, q.namespace, q.task, q.lease_time, q.retry_limit, q.delayed_processing, q.window_buffer,
 		       q.encryption_enabled, q.retention_enabled, q.retention_seconds, q.completed_retention_seconds,
 		       q.max_wait_time_seconds, q.max_size, q.priority, q.retry_delay, q.ttl, q.dead_letter_queue, q.dlq_after_max_retries,
-		       q.retry_backoff, q.retry_delay_max, q.expire_after_seconds, q.dead_letter_expired, q.max_deliveries
+		       q.retry_backoff, q.retry_delay_max, q.expire_after_seconds, q.dead_letter_expired, q.max_deliveries, q.tenant_delimiter
 		  FROM belfry.queue q JOIN belfry.partition p ON p.queue_id = q.id AND p.name = 'Default'
 		 WHERE q.name = $1 AND q.deleted_at IS NULL`, name).
 		Scan((*[16]byte)(&made.QueueID), (*[16]byte)(&made.PartitionID), &set.Namespace, &set.Task, &o.LeaseTime, &o.RetryLimit,
 			&o.DelayedProcessing, &o.WindowBuffer, &o.EncryptionEnabled, &o.RetentionEnabled, &o.RetentionSeconds,
 			&o.CompletedRetentionSeconds, &o.MaxWaitTimeSeconds, &o.MaxSize, &o.Priority, &o.RetryDelay, &o.TTL,
-			&o.DeadLetterQueue, &o.DLQAfterMaxRetries, &more.RetryBackoff, &more.RetryDelayMax, &more.ExpireAfterSeconds, &more.DeadLetterExpired, &more.MaxDeliveries))
+			&o.DeadLetterQueue, &o.DLQAfterMaxRetries, &more.RetryBackoff, &more.RetryDelayMax, &more.ExpireAfterSeconds, &more.DeadLetterExpired, &more.MaxDeliveries, &more.TenantDelimiter))
 	return set, made
 }
 
@@ -47,7 +47,7 @@ func TestConfigureCreatesAndThenReplacesEverything(t *testing.T) {
 		LeaseTime: 11, RetryLimit: 12, DelayedProcessing: 13, WindowBuffer: 14, EncryptionEnabled: true, RetentionEnabled: false,
 		RetentionSeconds: 15, CompletedRetentionSeconds: 16, MaxWaitTimeSeconds: 17, MaxSize: 18, Priority: -19,
 		RetryDelay: 20, TTL: 21, DeadLetterQueue: true, DLQAfterMaxRetries: false,
-	}, Extensions: queue.Extensions{RetryBackoff: 22, RetryDelayMax: 25, ExpireAfterSeconds: 23, DeadLetterExpired: true, MaxDeliveries: 24}}
+	}, Extensions: queue.Extensions{RetryBackoff: 22, RetryDelayMax: 25, ExpireAfterSeconds: 23, DeadLetterExpired: true, MaxDeliveries: 24, TenantDelimiter: "/"}}
 	made, err := r.Configure(enginetest.Context(t), first)
 	require.NoError(t, err)
 	set, ids := r.stored("orders.new")
@@ -257,12 +257,13 @@ func TestPurgeDeletesNothingThatIsNotMarkedAsDeleted(t *testing.T) {
 		SELECT gen_random_uuid(), p.id, 1, 'g1', 'x', 'w', '{}', '{}' FROM belfry.partition p WHERE p.name = 'p1'`)
 	r.exec(`INSERT INTO belfry.attempt (partition_id, seq, group_id, nth, failed_at, result) SELECT c.partition_id, 1, c.group_id, 1, now(), 2 FROM belfry.cursor c`)
 	r.exec(`INSERT INTO belfry.resent (partition_id, seq, message_id, queue, partition, transaction_id) SELECT p.id, 1, p.uid, 'q', 'p', 't' FROM belfry.partition p`)
+	r.exec(`INSERT INTO belfry.tenant (queue_id, name) SELECT q.id, 'acme' FROM belfry.queue q`)
 	ids := []int64{r.number(`SELECT id FROM belfry.partition WHERE name = 'p1'`)}
 	group := r.number(`SELECT id FROM belfry.consumer_group`)
 	for query, args := range map[string][]any{
 		"engine/catalog/messages_purge": {ids, 10}, "engine/catalog/dead_letters_purge": {ids, 10}, "engine/catalog/redrives_purge": {ids, 10}, "engine/catalog/traces_purge": {ids, 10}, "engine/catalog/attempts_purge": {ids, 10},
 		"engine/catalog/resent_purge": {ids, 10}, "engine/catalog/group_attempts_purge": {ids, group, 10},
-		"engine/catalog/partitions_close": {key, 10, ""}, "engine/catalog/partitions_purge": {ids}, "engine/catalog/groups_purge": {key}, "engine/catalog/queue_purge": {key},
+		"engine/catalog/partitions_close": {key, 10, ""}, "engine/catalog/partitions_purge": {ids}, "engine/catalog/groups_purge": {key}, "engine/catalog/tenants_purge": {key, 10}, "engine/catalog/queue_purge": {key},
 		"engine/catalog/group_cursors_purge": {ids, group}, "engine/catalog/group_redrives_purge": {ids, group, 10}, "engine/catalog/group_dead_letters_purge": {ids, group, 10},
 	} {
 		tag, err := r.conn.Exec(enginetest.Context(t), sql.Query(query), args...)

@@ -27,6 +27,7 @@ var (
 	sqlCursorsDelete     = sql.Query("engine/catalog/cursors_delete")
 	sqlQueuesDeleted     = sql.Query("engine/catalog/queues_deleted")
 	sqlPartitionsClosed  = sql.Query("engine/catalog/partitions_closed")
+	sqlTenantsPurge      = sql.Query("engine/catalog/tenants_purge")
 	sqlPartitionsPurge   = sql.Query("engine/catalog/partitions_purge")
 	sqlGroupsDeleted     = sql.Query("engine/catalog/groups_deleted")
 	sqlGroupCursorsPurge = sql.Query("engine/catalog/group_cursors_purge")
@@ -182,6 +183,9 @@ func (c *Catalog) purgeQueue(ctx context.Context, id int64) error {
 		if _, err := c.exec(ctx, "purging partitions", sqlPartitionsPurge, ids); err != nil {
 			return err
 		}
+	}
+	if err := c.deleteAll(ctx, []statement{{"purging tenants", sqlTenantsPurge}}, id, int64(purgePageSize)); err != nil {
+		return err
 	}
 	for _, s := range purgeQueueRows {
 		if _, err := c.exec(ctx, s.what, s.text, id); err != nil {

@@ -142,7 +142,7 @@ func (s *Sequencer) readRow(rows pgx.Rows) (r row, snapshot string, ok bool, err
 	item := &r.item
 	err = rows.Scan((*zeronull.Text)(&snapshot), (*zeronull.Int8)(&r.id), &queueName, (*zeronull.Text)(&item.Partition),
 		(*[]byte)(&item.Payload), (*zeronull.Int8)(&bytes), &item.TransactionID, (*zeronull.UUID)(&item.TraceID),
-		(*zeronull.Timestamptz)(&item.VisibleAt), &tooLate, &headers)
+		(*zeronull.Timestamptz)(&item.VisibleAt), &tooLate, &headers, (*zeronull.Text)(&item.Tenant))
 	item.Queue = queueName.String
 	if r.problem = s.check(item, bytes, tooLate); r.problem == nil && headers != nil {
 		r.problem = setHeaders(item, headers)
@@ -165,7 +165,10 @@ func setHeaders(item *queue.PushItem, raw []byte) (problem *queue.Error) {
 
 // check returns the error with which a push over HTTP would be refused, or nil.
 func (s *Sequencer) check(item *queue.PushItem, payloadBytes int64, tooLate bool) *queue.Error {
-	for _, err := range []error{queue.CheckName("the name of the queue", item.Queue), queue.CheckName("the name of the partition", item.Partition)} {
+	for _, err := range []error{
+		queue.CheckName("the name of the queue", item.Queue), queue.CheckName("the name of the partition", item.Partition),
+		queue.CheckName("the name of the tenant", item.Tenant),
+	} {
 		if coded := (*queue.Error)(nil); errors.As(err, &coded) {
 			return coded
 		}

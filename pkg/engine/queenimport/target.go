@@ -66,7 +66,7 @@ func (t *target) open(ctx context.Context, q *queueRow, partitions []partitionRo
 			for i := range same {
 				same[i] = q.Name
 			}
-			rows, _ := tx.Query(ctx, sqlOpenPartitions, same, page, o.LeaseTime, o.RetryLimit, o.RetryDelay, more.RetryBackoff, more.RetryDelayMax) // ForEachRow returns its error
+			rows, _ := tx.Query(ctx, sqlOpenPartitions, same, page, o.LeaseTime, o.RetryLimit, o.RetryDelay, more.RetryBackoff, more.RetryDelayMax, nil) // ForEachRow returns its error
 			var name string
 			var partition int64
 			_, err := pgx.ForEachRow(rows, []any{nil, &name, nil, &partition, nil, nil, nil, nil, nil, nil}, func() error {
@@ -82,7 +82,7 @@ func (t *target) open(ctx context.Context, q *queueRow, partitions []partitionRo
 		}
 		err := tx.QueryRow(ctx, sqlQueueConfigure, q.Name, q.Namespace, q.Task, o.LeaseTime, o.RetryLimit, o.DelayedProcessing, o.WindowBuffer,
 			o.EncryptionEnabled, o.RetentionEnabled, o.RetentionSeconds, o.CompletedRetentionSeconds, o.MaxWaitTimeSeconds, o.MaxSize, o.Priority,
-			o.RetryDelay, o.TTL, o.DeadLetterQueue, o.DLQAfterMaxRetries, more.RetryBackoff, more.RetryDelayMax, int64(0), false, int64(0)).Scan(&id, nil, nil, nil)
+			o.RetryDelay, o.TTL, o.DeadLetterQueue, o.DLQAfterMaxRetries, more.RetryBackoff, more.RetryDelayMax, int64(0), false, int64(0), "").Scan(&id, nil, nil, nil)
 		if err != nil {
 			return err
 		}

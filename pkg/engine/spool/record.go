@@ -24,10 +24,10 @@ type record struct {
 
 // item is one message.
 type item struct {
-	Partition, TransactionID, ProducerSub string
-	TraceID                               queue.ID
-	VisibleAt                             time.Time
-	Headers                               queue.Headers
+	Partition, Tenant, TransactionID, ProducerSub string
+	TraceID                                       queue.ID
+	VisibleAt                                     time.Time
+	Headers                                       queue.Headers
 	// If Sealed is set, Payload is encrypted for a message with the id Seal.
 	Payload []byte
 	Sealed  bool
@@ -50,7 +50,7 @@ func pack(items []queue.PushItem, sealer *seal.Sealer, now time.Time) ([]*record
 			visible = now.Add(pushed.Delay)
 		}
 		packed := item{
-			Partition: pushed.Partition, TransactionID: pushed.TransactionID, ProducerSub: pushed.ProducerSub, TraceID: pushed.TraceID,
+			Partition: pushed.Partition, Tenant: pushed.Tenant, TransactionID: pushed.TransactionID, ProducerSub: pushed.ProducerSub, TraceID: pushed.TraceID,
 			VisibleAt: visible, Payload: pushed.Payload, Headers: pushed.Headers,
 		}
 		if sealer.HasKey() {
@@ -72,7 +72,7 @@ func (i *item) message(queueName string) seal.Message {
 // unpack returns the item as it was pushed. It fails if the payload cannot be decrypted.
 func (i *item) unpack(queueName string, sealer *seal.Sealer) (queue.PushItem, error) {
 	out := queue.PushItem{
-		Queue: queueName, Partition: i.Partition, TransactionID: i.TransactionID, ProducerSub: i.ProducerSub, TraceID: i.TraceID,
+		Queue: queueName, Partition: i.Partition, Tenant: i.Tenant, TransactionID: i.TransactionID, ProducerSub: i.ProducerSub, TraceID: i.TraceID,
 		VisibleAt: i.VisibleAt, Payload: json.RawMessage(i.Payload), Headers: i.Headers,
 	}
 	if !i.Sealed {
@@ -89,7 +89,7 @@ func (r *record) size() int64 {
 	size := int64(overhead + len(r.Queue))
 	for i := range r.Items {
 		packed := &r.Items[i]
-		size += int64(perItem + len(packed.Partition) + len(packed.TransactionID) + len(packed.ProducerSub) + len(packed.Payload) + len(packed.Headers))
+		size += int64(perItem + len(packed.Partition) + len(packed.Tenant) + len(packed.TransactionID) + len(packed.ProducerSub) + len(packed.Payload) + len(packed.Headers))
 	}
 	return size
 }

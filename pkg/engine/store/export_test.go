@@ -22,7 +22,7 @@ func (s *Store) Observe(h interface {
 // OpenedAs returns the cached partition of an item.
 func (s *Store) OpenedAs(ctx context.Context, item queue.PushItem) *queue.Partition {
 	name := names.PartitionName{Queue: item.Queue, Partition: item.Partition}
-	opened, err := s.names.Open(ctx, []names.PartitionName{name})
+	opened, err := s.names.Open(ctx, []names.PartitionName{name}, nil)
 	if err != nil {
 		panic(err)
 	}

@@ -74,7 +74,7 @@ func (b *bench) push(partition string, transactionIDs ...string) []queue.PushRes
 // register creates the queue with partition "p", and registers the groups, before the first push.
 func (b *bench) register(groups ...string) {
 	b.t.Helper()
-	b.exec(sql.Query("engine/store/open_partitions"), []string{"q"}, []string{"p"}, 300, 3, 0, 0, 0)
+	b.exec(sql.Query("engine/store/open_partitions"), []string{"q"}, []string{"p"}, 300, 3, 0, 0, 0, nil)
 	for _, group := range groups {
 		require.Empty(b.t, b.pop(request(group, 1)).Messages)
 	}
@@ -235,7 +235,7 @@ func (b *bench) completes(partition int64, group string, seq int64) []any {
 	var id [16]byte
 	b.scan(`SELECT uid FROM belfry.partition WHERE id = $1`, []any{partition}, &id)
 	return []any{
-		[]int64{partition}, [][16]byte{id}, []string{group}, []int32{1}, []int32{1}, []int64{seq}, [][16]byte{{}}, []int16{1}, [][]byte{}, []*int64{}, "1000", true, []string{}, "",
+		[]int64{partition}, [][16]byte{id}, []string{group}, []int32{1}, []int32{1}, []int64{seq}, [][16]byte{{}}, []int16{1}, [][]byte{}, []*int64{}, "1000", true, []string{}, "", []*int64{},
 	}
 }
 

@@ -174,6 +174,7 @@ var leading = map[string]string{
 	"partition_id": "id", "partition_uid": "uid", "partition_queue_id_name_key": "queue_id",
 	"message_pkey": "partition_id", "message_partition_id_transaction_id_key": "partition_id",
 	"cursor_place": "partition_id", "cursor_ready": "group_id", "cursor_lease": "lease_id", "cursor_asleep": "partition_id",
+	"cursor_tenant": "group_id", "partition_tenant": "tenant_id",
 	"dead_letter_pkey": "id", "dead_letter_partition_id_group_id_seq_key": "partition_id",
 	"dead_letter_message": "partition_id", "dead_letter_failed": "group_id", "redrive_pkey": "partition_id",
 }
@@ -239,25 +240,30 @@ func TestHotStatementsUseAnIndexAtEverySize(t *testing.T) {
 }
 
 // A session that made its plans while the tables were empty creates one of 5,000 queues. The creation touches fewer than
-// 200 buffers, so no plan reads the whole index of queues to find one name.
+// 250 buffers, so no plan reads the whole index of queues to find one name. The same holds for one of 5,000 tenants.
 func TestACreationDoesNotReadTheOtherQueues(t *testing.T) {
 	b := newBench(t)
 	conn, err := b.pool.Acquire(t.Context())
 	require.NoError(t, err)
 	defer conn.Release()
-	arguments := func(name string) []any { return []any{[]string{name}, []string{"p"}, 300, 3, 0, 0, 0} }
+	arguments := func(name string) []any { return []any{[]string{name}, []string{name}, 300, 3, 0, 0, 0, []string{name}} }
 	open := sql.Query("engine/store/open_partitions")
 	for i := range 10 { // after five runs of a statement Postgres keeps one plan for it
 		_, err := conn.Exec(t.Context(), open, arguments("early"+strconv.Itoa(i))...)
 		require.NoError(t, err)
 	}
 	b.exec(`INSERT INTO belfry.queue (name) SELECT 'q' || i FROM generate_series(1, 5000) i`)
-	var raw []byte
-	row := conn.QueryRow(t.Context(), "EXPLAIN (ANALYZE, BUFFERS, TIMING OFF, FORMAT JSON) "+open, arguments("late")...)
-	require.NoError(t, row.Scan(&raw))
-	var out []struct{ Plan enginetest.Plan }
-	require.NoError(t, json.Unmarshal(raw, &out))
-	require.Less(t, out[0].Plan.Hit+out[0].Plan.Read, 200)
+	b.exec(`INSERT INTO belfry.tenant (queue_id, name) SELECT q.id, 't' || i FROM belfry.queue q, generate_series(1, 5000) i WHERE q.name = 'early0'`)
+	for _, queueName := range []string{"late", "early0"} {
+		arguments := arguments("late")
+		arguments[0] = []string{queueName}
+		var raw []byte
+		row := conn.QueryRow(t.Context(), "EXPLAIN (ANALYZE, BUFFERS, TIMING OFF, FORMAT JSON) "+open, arguments...)
+		require.NoError(t, row.Scan(&raw))
+		var out []struct{ Plan enginetest.Plan }
+		require.NoError(t, json.Unmarshal(raw, &out))
+		require.Less(t, out[0].Plan.Hit+out[0].Plan.Read, 250)
+	}
 }
 
 // The measurement of a queue reads only the partitions with waiting messages.

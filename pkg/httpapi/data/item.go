@@ -68,6 +68,8 @@ func (r *itemReader) member(name string, value jsontext.Value) (err error) {
 		r.Queue, r.hasQueue = wire.Text(value)
 	case "partition":
 		r.Partition, err = r.text(name, value)
+	case "tenant":
+		r.Tenant, err = r.text(name, value)
 	case "transactionId":
 		r.TransactionID, err = r.text(name, value)
 	case "traceId":
@@ -130,11 +132,10 @@ func (r *itemReader) notString(field string) error {
 }
 
 func (r *itemReader) check() error {
-	if err := wire.CheckName(r.path+"queue", r.Queue); err != nil {
-		return err
-	}
-	if err := wire.CheckName(r.path+"partition", r.Partition); err != nil {
-		return err
+	for _, name := range [...][2]string{{"queue", r.Queue}, {"partition", r.Partition}, {"tenant", r.Tenant}} {
+		if err := wire.CheckName(r.path+name[0], name[1]); err != nil {
+			return err
+		}
 	}
 	if n := utf8.RuneCountInString(r.TransactionID); n > queue.MaxTransactionIDRunes {
 		return queue.Invalidf("%stransactionId is %d characters long: at most %d are allowed", r.path, n, queue.MaxTransactionIDRunes)
@@ -145,8 +146,7 @@ func (r *itemReader) check() error {
 	return nil
 }
 
-// delay reads delaySeconds, the time from the push until the message becomes visible. null
-// counts as not sent.
+// delay reads delaySeconds, the time from the push until the message becomes visible. null counts as not sent.
 func (r *itemReader) delay(value jsontext.Value) (time.Duration, error) {
 	if value.Kind() == 'n' {
 		return 0, nil
@@ -154,8 +154,7 @@ func (r *itemReader) delay(value jsontext.Value) (time.Duration, error) {
 	return wire.Delay(r.path+"delaySeconds", value)
 }
 
-// instant reads visibleAt, the instant at which the message becomes visible. null counts as
-// not sent.
+// instant reads visibleAt, the instant at which the message becomes visible. null counts as not sent.
 func (r *itemReader) instant(value jsontext.Value) (time.Time, error) {
 	if value.Kind() == 'n' {
 		return time.Time{}, nil

@@ -79,7 +79,7 @@ func TestParsersReadTheMembersOfTheTypes(t *testing.T) {
 	ack := api.Ack{
 		TransactionID: "t", PartitionID: "p", LeaseID: "l", Status: api.Failed, Error: "no", RetryAfterSeconds: 1.5, Group: "g",
 	}
-	item := api.PushItem{Queue: "q", Partition: "p", TransactionID: "t", TraceID: apitest.IDOne.String(), Headers: map[string]string{"tenant": "acme"}, Payload: 1}
+	item := api.PushItem{Queue: "q", Partition: "p", TransactionID: "t", TraceID: apitest.IDOne.String(), Headers: map[string]string{"tenant": "acme"}, Tenant: "acme", Payload: 1}
 	delayed, later := item, item
 	delayed.DelaySeconds, later.VisibleAt = 1.5, time.Now()
 	push := func(body []byte) any {

@@ -13,7 +13,7 @@ import (
 )
 
 // itemMembers are the members of a pushed item.
-var itemMembers = []string{"queue", "partition", "payload", "transactionId", "traceId", "headers", "delaySeconds", "visibleAt"}
+var itemMembers = []string{"queue", "partition", "payload", "transactionId", "traceId", "headers", "delaySeconds", "visibleAt", "tenant"}
 
 const (
 	// maxUnknown is the maximum number of unknown members of one item that are kept.

@@ -42,7 +42,7 @@ func (h *Handlers) Queue(p *wire.Params) (any, error) {
 		CreatedAt: detail.CreatedAt, Paused: detail.Paused,
 		Partitions: wire.Each(detail.Page, func(p *stats.Partition) api.Partition {
 			return api.Partition{
-				ID: p.ID.String(), Name: p.Name, CreatedAt: p.CreatedAt, Paused: p.Paused, Stats: counts(p.Counts),
+				ID: p.ID.String(), Name: p.Name, CreatedAt: p.CreatedAt, Paused: p.Paused, Tenant: p.Tenant, Stats: counts(p.Counts),
 				OldestMessage: &p.Oldest, NewestMessage: &p.Newest,
 			}
 		}),
@@ -126,7 +126,7 @@ func (h *Handlers) QueueStatus(p *wire.Params) (any, error) {
 		},
 		Partitions: wire.Each(detail.Page, func(p *stats.Partition) api.PartitionStatus {
 			return api.PartitionStatus{
-				ID: p.ID.String(), Name: p.Name, CreatedAt: p.CreatedAt, Paused: p.Paused, Messages: counts(p.Counts),
+				ID: p.ID.String(), Name: p.Name, CreatedAt: p.CreatedAt, Paused: p.Paused, Tenant: p.Tenant, Messages: counts(p.Counts),
 				Stats: counts(p.Counts), Cursor: api.PartitionCursor{TotalConsumed: p.Consumed, TotalExpired: p.Expired},
 				LastActivity: &p.ActiveAt, OldestMessage: &p.Oldest, NewestMessage: &p.Newest,
 			}
@@ -152,5 +152,6 @@ func ConfiguredOptions(o *queue.Options, more *queue.Extensions) api.QueueOption
 		CompletedRetentionSeconds: o.CompletedRetentionSeconds, MaxWaitTimeSeconds: o.MaxWaitTimeSeconds, MaxSize: o.MaxSize,
 		Priority: int(o.Priority), TTL: o.TTL, DeadLetterQueue: o.DeadLetterQueue, DLQAfterMaxRetries: o.DLQAfterMaxRetries,
 		ExpireAfterSeconds: more.ExpireAfterSeconds, DeadLetterExpired: more.DeadLetterExpired, MaxDeliveries: more.MaxDeliveries,
+		TenantDelimiter: more.TenantDelimiter,
 	}
 }

@@ -71,7 +71,7 @@ func TestResourcesHaveTheShapesOfQueenMQ(t *testing.T) {
 			 "config": {"leaseTime": 1, "retryLimit": 2, "retryDelay": 3, "ttl": 4, "maxQueueSize": 5, "deadLetterQueue": true},
 			 "options": {"leaseTime": 1, "retryLimit": 2, "retryDelay": 3, "retryBackoff": 0, "retryDelayMax": 0, "ttl": 4, "maxSize": 5, "priority": 6, "deadLetterQueue": true, "dlqAfterMaxRetries": false,
 			  "delayedProcessing": 0, "windowBuffer": 0, "encryptionEnabled": false, "retentionEnabled": false, "retentionSeconds": 0,
-			  "completedRetentionSeconds": 0, "maxWaitTimeSeconds": 0, "expireAfterSeconds": 0, "deadLetterExpired": false, "maxDeliveries": 0}},
+			  "completedRetentionSeconds": 0, "maxWaitTimeSeconds": 0, "expireAfterSeconds": 0, "deadLetterExpired": false, "maxDeliveries": 0, "tenantDelimiter": ""}},
 			"swept": ` + oneSwept + `, "pagination": {"limit": 10000, "next": "ü/"}, "partitions": [
 			{"id": "02000000-0000-0000-0000-000000000002", "name": "a", "createdAt": "2026-05-16T12:00:00.123Z", "paused": false, "messages": ` + oneCounts + `,
 			 "stats": ` + oneCounts + `, "cursor": {"totalConsumed": 7, "batchesConsumed": 0, "totalExpired": 8}, "lastActivity": "2026-05-16T12:00:00.123Z",

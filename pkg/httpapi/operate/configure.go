@@ -91,10 +91,13 @@ func (set *configuration) parseChange(body []byte, named audit.Parameters) error
 			}
 			options := map[string]any{}
 			for option := range set.sent {
-				if number := set.numbers()[option]; number != nil {
+				switch number, flag := set.numbers()[option], set.flags()[option]; {
+				case number != nil:
 					options[option] = *number
-				} else {
-					options[option] = *set.flags()[option]
+				case flag != nil:
+					options[option] = *flag
+				default:
+					options[option] = set.Extensions.TenantDelimiter
 				}
 			}
 			named["options"] = options

@@ -24,6 +24,9 @@ const (
 	// maxEdits is the largest edit distance between an unknown option and the
 	// option that the warning suggests.
 	maxEdits = 3
+	// tenantDelimiter is the only option that is a text. maxDelimiter is how many bytes it can have.
+	tenantDelimiter = "tenantDelimiter"
+	maxDelimiter    = 32
 )
 
 // numbers returns the numeric options by their names in the API.
@@ -53,7 +56,7 @@ func (set *configuration) flags() map[string]*bool {
 // docs/compatibility.md#configure. For null it keeps the default.
 func (set *configuration) option(name string, value jsontext.Value) (err error) {
 	number, flag := set.numbers()[name], set.flags()[name]
-	if number == nil && flag == nil {
+	if number == nil && flag == nil && name != tenantDelimiter {
 		if !slices.Contains(set.unknown, name) && len(set.unknown) <= maxUnknown {
 			set.unknown = append(set.unknown, name)
 		}
@@ -63,6 +66,9 @@ func (set *configuration) option(name string, value jsontext.Value) (err error) 
 		return nil
 	}
 	set.sent[name] = true
+	if name == tenantDelimiter {
+		return set.delimiter(value)
+	}
 	if flag != nil {
 		*flag, err = wire.Bool("options."+name, value)
 		return err
@@ -85,6 +91,19 @@ func (set *configuration) option(name string, value jsontext.Value) (err error) 
 	return nil
 }
 
+// delimiter sets the option tenantDelimiter.
+func (set *configuration) delimiter(value jsontext.Value) error {
+	text, ok := wire.Text(value)
+	switch {
+	case !ok:
+		return queue.Invalidf("options.%s must be a string", tenantDelimiter)
+	case len(text) > maxDelimiter:
+		return queue.Invalidf("options.%s is %d bytes long: at most %d are allowed", tenantDelimiter, len(text), maxDelimiter)
+	}
+	set.Extensions.TenantDelimiter = text
+	return wire.CheckName("options."+tenantDelimiter, text+"x") // "." is a delimiter, but not a name
+}
+
 // optionsInForce returns the options after the call: all options that Queen MQ knows, and the other options that the request
 // sent.
 func (set *configuration) optionsInForce() api.SetOptions {
@@ -99,6 +118,7 @@ func (set *configuration) optionsInForce() api.SetOptions {
 		ExpireAfterSeconds: ifSent(set, "expireAfterSeconds", &more.ExpireAfterSeconds),
 		DeadLetterExpired:  ifSent(set, "deadLetterExpired", &more.DeadLetterExpired),
 		MaxDeliveries:      ifSent(set, "maxDeliveries", &more.MaxDeliveries),
+		TenantDelimiter:    ifSent(set, tenantDelimiter, &more.TenantDelimiter),
 	}
 }
 
@@ -152,6 +172,7 @@ func (set *configuration) nearest(name string) string {
 	}
 	best, edits := "", maxEdits+1
 	known := append(slices.Collect(maps.Keys(set.numbers())), slices.Collect(maps.Keys(set.flags()))...)
+	known = append(known, tenantDelimiter)
 	slices.Sort(known)
 	for _, option := range known {
 		if d := levenshtein.ComputeDistance(strings.ToLower(name), strings.ToLower(option)); d < min(edits, len(option)) {

@@ -30,6 +30,7 @@ func TestExtensionsAreAnsweredWhenTheyAreSent(t *testing.T) {
 		``: extensions(), `"expireAfterSeconds":null,"maxDeliveries":null,"deadLetterExpired":null`: extensions(),
 		`"expireAfterSeconds":0,"deadLetterExpired":false,"maxDeliveries":0`: extensions(),
 		`"expireAfterSeconds":5,"deadLetterExpired":true,"maxDeliveries":3`:  extensions(func(x *queue.Extensions) { x.ExpireAfterSeconds, x.DeadLetterExpired, x.MaxDeliveries = 5, true, 3 }),
+		`"tenantDelimiter":"."`: extensions(func(x *queue.Extensions) { x.TenantDelimiter = "." }),
 		`"expireAfterSeconds":7`: extensions(func(x *queue.Extensions) { x.ExpireAfterSeconds = 7 }),
 		`"retryDelay":1000`:      extensions(), `"retryDelay":0`: extensions(),
 		`"retryBackoff":1,"retryDelayMax":0`: {RetryBackoff: 1},

@@ -23,7 +23,7 @@ func TestParsersReadTheMembersOfTheTypes(t *testing.T) {
 		LeaseTime: number, RetryLimit: number, DelayedProcessing: number, WindowBuffer: number, EncryptionEnabled: flag, RetentionEnabled: flag,
 		RetentionSeconds: number, CompletedRetentionSeconds: number, MaxWaitTimeSeconds: number, MaxSize: number, Priority: new(-7),
 		RetryDelay: number, TTL: number, DeadLetterQueue: flag, DLQAfterMaxRetries: flag, RetryBackoff: number, RetryDelayMax: number,
-		ExpireAfterSeconds: number, DeadLetterExpired: flag, MaxDeliveries: number,
+		ExpireAfterSeconds: number, DeadLetterExpired: flag, MaxDeliveries: number, TenantDelimiter: new("/"),
 	}
 	apitest.RequireReads(t, configure, api.Configure{Queue: "q", Namespace: "n", Task: "t", Options: options})
 	apitest.RequireReads(t, func(body []byte) any { return configure([]byte(`{"queue":"q","options":` + string(body) + `}`)) }, options)

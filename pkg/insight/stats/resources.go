@@ -94,7 +94,8 @@ func scanQueue(row pgx.CollectableRow) (Queue, error) {
 	err := row.Scan(&q.key, &q.ID, &q.Name, &q.Namespace, &q.Task, &q.CreatedAt, &o.Priority, &o.LeaseTime,
 		&o.RetryLimit, &o.RetryDelay, &o.TTL, &o.MaxSize, &o.DeadLetterQueue, &q.Paused, &o.DelayedProcessing, &o.WindowBuffer,
 		&o.EncryptionEnabled, &o.RetentionEnabled, &o.RetentionSeconds, &o.CompletedRetentionSeconds, &o.MaxWaitTimeSeconds,
-		&o.DLQAfterMaxRetries, &more.RetryBackoff, &more.RetryDelayMax, &more.ExpireAfterSeconds, &more.DeadLetterExpired, &more.MaxDeliveries)
+		&o.DLQAfterMaxRetries, &more.RetryBackoff, &more.RetryDelayMax, &more.ExpireAfterSeconds, &more.DeadLetterExpired, &more.MaxDeliveries,
+		&more.TenantDelimiter)
 	return q, err
 }
 

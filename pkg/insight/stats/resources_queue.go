@@ -26,6 +26,7 @@ type Partition struct {
 	Name      string
 	CreatedAt time.Time
 	Paused    bool
+	Tenant    string // Empty: the partition has no tenant.
 	Counts    Counts
 	// Oldest and Newest are the instants at which the first and the last stored message
 	// were pushed. Both are zero if no message is stored.
@@ -152,7 +153,7 @@ func scanPartition(row pgx.CollectableRow) (Partition, error) {
 	c := &p.Counts
 	err := row.Scan(&p.ID, &p.Name, &p.CreatedAt, &c.Total, &c.Pending, &c.Processing, &c.Completed, &c.DeadLetter,
 		(*zeronull.Timestamptz)(&p.Oldest), (*zeronull.Timestamptz)(&p.Newest), &p.Consumed,
-		(*zeronull.Timestamptz)(&p.ActiveAt), &p.Expired, &p.Paused)
+		(*zeronull.Timestamptz)(&p.ActiveAt), &p.Expired, &p.Paused, (*zeronull.Text)(&p.Tenant))
 	return p, err
 }
 

@@ -263,7 +263,7 @@ BEGIN
             v_limited_until := v_admitted.next_at;
             v_refused := v_admitted.room = 0;
             IF v_refused THEN -- the cursor stays due
-                IF r.expired IS NOT NULL OR r.given_up IS NOT NULL THEN
+                IF r.expired IS NOT NULL OR r.given_up IS NOT NULL OR r.skipped IS NOT NULL THEN
                     r.outcome := 3;
                     RETURN NEXT r;
                 END IF;

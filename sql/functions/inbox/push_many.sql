@@ -1,9 +1,10 @@
 -- Pushes many messages with one statement, in the order of the arrays. partitions, transaction_ids
--- and headers have the length of payloads, or are NULL. Returns the positions, from 1, and the transaction ids.
+-- and headers have the length of payloads, or are NULL. tenant is the tenant of the partitions that the
+-- messages create. Returns the positions, from 1, and the transaction ids.
 CREATE FUNCTION belfry.push_many(
     queue text, payloads json[], partitions text[] DEFAULT NULL, transaction_ids text[] DEFAULT NULL,
     delay interval DEFAULT NULL, trace_id uuid DEFAULT NULL, visible_at timestamptz DEFAULT NULL,
-    headers json[] DEFAULT NULL
+    headers json[] DEFAULT NULL, tenant text DEFAULT NULL
 ) RETURNS TABLE (index bigint, id text) LANGUAGE plpgsql AS $$
 #variable_conflict use_column
 DECLARE
@@ -28,9 +29,9 @@ BEGIN
         RAISE EXCEPTION 'belfry.push_many: message % cannot be pushed', v_bad USING ERRCODE = 'invalid_parameter_value',
             HINT = 'A payload must not be NULL, a partition has at most 255 bytes and is not . or .., a transaction id at most 255 characters.';
     END IF;
-    INSERT INTO belfry.inbox (queue, partition, payload, transaction_id, trace_id, visible_at, headers)
+    INSERT INTO belfry.inbox (queue, partition, payload, transaction_id, trace_id, visible_at, headers, tenant)
     SELECT push_many.queue, coalesce(p.lane, 'Default'), p.payload, p.id, push_many.trace_id, v_at,
-           belfry.check_headers(p.headers)
+           belfry.check_headers(p.headers), belfry.check_tenant(push_many.tenant)
       FROM unnest(payloads, partitions, v_ids, push_many.headers) WITH ORDINALITY AS p(payload, lane, id, headers, nth)
      ORDER BY p.nth;
     RETURN QUERY SELECT i.nth, i.id FROM unnest(v_ids) WITH ORDINALITY AS i(id, nth) ORDER BY i.nth;

@@ -9,14 +9,15 @@ CREATE FUNCTION belfry.admit(
     OUT room bigint, OUT next_at timestamptz
 ) LANGUAGE plpgsql AS $$
 DECLARE
-    l belfry.group_limit;
+    l record;
+    v_tokens record;
 BEGIN
     next_at := belfry.pass_breaker(p_group, p_limits, p_partition, p_lease, p_now);
     IF next_at IS NOT NULL THEN
         room := 0;
         RETURN;
     END IF;
-    SELECT o.* INTO l FROM belfry.group_limit o WHERE o.id = p_limits;
+    SELECT o.concurrency, o.rate_messages, o.rate_per, o.rate_burst INTO l FROM belfry.group_limit o WHERE o.id = p_limits;
     room := p_want;
     IF l.concurrency IS NOT NULL AND p_lease IS NOT NULL THEN
         next_at := belfry.take_slot(p_group, 0, l.concurrency, p_partition, p_lease, p_now);
@@ -26,7 +27,8 @@ BEGIN
         END IF;
     END IF;
     IF l.rate_messages IS NOT NULL THEN
-        SELECT t.granted, t.next_at INTO room, next_at
-          FROM belfry.take_tokens(p_group, 0, l.rate_messages, l.rate_per, l.rate_burst, p_want, p_spend) AS t;
+        v_tokens := belfry.take_tokens(p_group, 0, l.rate_messages, l.rate_per, l.rate_burst, p_want, p_spend);
+        room := v_tokens.granted;
+        next_at := v_tokens.next_at;
     END IF;
 END $$;

@@ -71,6 +71,9 @@ BEGIN
     LOOP
         UPDATE belfry.consumer_group g SET limits_id = v_is.id WHERE g.id = k.id AND g.limits_id IS DISTINCT FROM v_is.id;
         PERFORM belfry.empty_buckets(k.id, v_was, v_is);
+        IF v_was.concurrency IS NULL AND v_is.concurrency IS NOT NULL THEN
+            PERFORM belfry.register_leases(k.id, v_is.concurrency);
+        END IF;
     END LOOP;
 END $$;
 REVOKE ALL ON FUNCTION belfry.set_limits(text, text, json) FROM PUBLIC;

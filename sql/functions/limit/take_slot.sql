@@ -20,22 +20,24 @@
 --   5. A snapshot of REPEATABLE READ may be older than the limit, or than the rows. Then belfry.pop fails with 40001: in
 --      belfry.check_limits, at the lock of a row that has changed, or at the insert of a row that exists.
 --
--- It begins at row 1 if the limit is low, so that few rows exist. Otherwise it begins at random, so it reads few rows
--- unless nearly all leases are live.
+-- With a high limit, it first tries one row of the first 32 and one of the first 1,024. So few rows exist while few leases are live.
+-- Then it reads all rows, from row 1 on if the limit is low, and otherwise from a random row on. So it reads few rows unless
+-- nearly all leases are live.
 CREATE FUNCTION belfry.take_slot(p_group bigint, p_tenant bigint, p_limit bigint, p_partition bigint, p_lease uuid, p_now timestamptz)
 RETURNS timestamptz LANGUAGE plpgsql AS $$
 DECLARE
     v_usable bigint := p_limit;
     v_begin bigint;
     v_next timestamptz := 'infinity';
-    v_free boolean;
+    v_first bigint;
+    v_slot bigint;
     slots CURSOR FOR
-        SELECT n.slot, s.ctid, s.partition_id, s.lease_id, c.lease_until
+        SELECT r.slot, s.ctid, s.partition_id, s.lease_id, c.lease_until
           FROM (SELECT generate_series(0, v_usable - 1) AS i) AS i -- makes the numbers one by one, unlike a function in FROM
-         CROSS JOIN LATERAL (SELECT (v_begin + i.i) % v_usable + 1 AS slot) AS n
+         CROSS JOIN LATERAL (SELECT (v_begin + i.i) % v_usable + 1 AS slot) AS r
           LEFT JOIN LATERAL (
                 SELECT s.ctid, s.partition_id, s.lease_id FROM belfry.limit_slot s
-                 WHERE s.group_id = p_group AND s.tenant_id = p_tenant AND s.slot >= n.slot AND s.slot <= n.slot
+                 WHERE s.group_id = p_group AND s.tenant_id = p_tenant AND s.slot >= r.slot AND s.slot <= r.slot
                  ORDER BY s.slot DESC LIMIT 1) AS s ON true
           LEFT JOIN LATERAL (
                 SELECT CASE WHEN c.lease_id = s.lease_id THEN c.lease_until END AS lease_until FROM belfry.cursor c
@@ -43,43 +45,44 @@ DECLARE
                  ORDER BY c.group_id DESC LIMIT 1) AS c ON true;
     k record;
 BEGIN
+    FOREACH v_first IN ARRAY CASE WHEN p_limit > 1024 THEN '{32,1024}' WHEN p_limit > 32 THEN '{32}' ELSE '{}'::bigint[] END LOOP
+        v_slot := floor(random() * v_first)::bigint + 1;
+        SELECT s.ctid, s.partition_id, s.lease_id, c.lease_until,
+               EXISTS (SELECT FROM belfry.limit_slot o WHERE o.group_id = p_group AND o.tenant_id = p_tenant AND o.slot > p_limit) AS lowered
+          INTO k
+          FROM (SELECT s.ctid, s.partition_id, s.lease_id FROM belfry.limit_slot s
+                 WHERE s.group_id = p_group AND s.tenant_id = p_tenant AND s.slot >= v_slot AND s.slot <= v_slot
+                 ORDER BY s.slot DESC LIMIT 1) AS s
+          LEFT JOIN LATERAL (
+                SELECT CASE WHEN c.lease_id = s.lease_id THEN c.lease_until END AS lease_until FROM belfry.cursor c
+                 WHERE c.partition_id = s.partition_id AND c.group_id >= p_group AND c.group_id <= p_group
+                 ORDER BY c.group_id DESC LIMIT 1) AS c ON true;
+        EXIT WHEN k.lowered IS NOT false; -- the row is missing, or the limit was lowered
+        CONTINUE WHEN k.lease_until > p_now;
+        IF belfry.occupy_slot(p_group, p_tenant, v_slot, p_partition, p_lease, k.ctid, k.partition_id, k.lease_id, k.lease_until) THEN
+            RETURN NULL;
+        END IF;
+    END LOOP;
     IF EXISTS (SELECT FROM belfry.limit_slot s WHERE s.group_id = p_group AND s.tenant_id = p_tenant AND s.slot > p_limit) THEN
         SELECT u.usable, coalesce(u.next, 'infinity') INTO v_usable, v_next FROM belfry.usable_slots(p_group, p_tenant, p_limit, p_now) AS u;
         IF v_usable = 0 THEN
             RETURN v_next;
         END IF;
     END IF;
-    v_begin := CASE WHEN v_usable > 16 THEN floor(random() * v_usable)::bigint ELSE 0 END;
+    v_begin := CASE WHEN v_slot <= v_usable THEN v_slot - 1 WHEN v_usable > 16 THEN floor(random() * v_usable)::bigint ELSE 0 END;
     OPEN slots;
     LOOP
         FETCH slots INTO k;
         EXIT WHEN NOT FOUND;
         IF k.lease_until > p_now THEN
             v_next := least(v_next, k.lease_until);
-            CONTINUE;
-        ELSIF k.ctid IS NULL THEN
-            v_free := belfry.new_limit_row(1, p_group, p_tenant, k.slot);
-            IF v_free THEN
-                INSERT INTO belfry.limit_slot (group_id, tenant_id, slot, partition_id, lease_id)
-                VALUES (p_group, p_tenant, k.slot, p_partition, p_lease);
-                CLOSE slots;
-                RETURN NULL;
-            END IF;
+        ELSIF belfry.occupy_slot(p_group, p_tenant, k.slot, p_partition, p_lease, k.ctid, k.partition_id, k.lease_id, k.lease_until) THEN
+            CLOSE slots;
+            RETURN NULL;
         ELSE
-            -- A row that has changed since the read has another lease, and does not match.
-            PERFORM FROM belfry.limit_slot s WHERE s.ctid = k.ctid AND s.lease_id = k.lease_id FOR NO KEY UPDATE SKIP LOCKED;
-            v_free := FOUND;
-            IF v_free AND k.lease_until IS NOT NULL THEN
-                v_free := belfry.lease_is_over(k.partition_id, p_group, k.lease_id);
-            END IF;
-            IF v_free THEN
-                UPDATE belfry.limit_slot s SET partition_id = p_partition, lease_id = p_lease WHERE s.ctid = k.ctid;
-                CLOSE slots;
-                RETURN NULL;
-            END IF;
+            -- Another claim has just taken the row. If it is rolled back, nobody announces that.
+            v_next := least(v_next, p_now + interval '1 second');
         END IF;
-        -- Another claim has just taken the row. If it is rolled back, nobody announces that.
-        v_next := least(v_next, p_now + interval '1 second');
     END LOOP;
     CLOSE slots;
     RETURN v_next;

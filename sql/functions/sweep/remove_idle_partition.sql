@@ -8,6 +8,7 @@
 CREATE FUNCTION belfry.remove_idle_partition(p_partition bigint, p_idle interval) RETURNS boolean LANGUAGE plpgsql AS $$
 DECLARE
     v_queue bigint;
+    v_tenant bigint;
 BEGIN
     PERFORM set_config('synchronous_commit', 'off', true);
     SELECT q.id INTO v_queue
@@ -32,6 +33,9 @@ BEGIN
         FOR UPDATE;
     DELETE FROM belfry.cursor c WHERE c.partition_id = p_partition;
     DELETE FROM belfry.redrive r WHERE r.partition_id = p_partition;
-    DELETE FROM belfry.partition p WHERE p.id = p_partition;
+    DELETE FROM belfry.partition p WHERE p.id = p_partition RETURNING p.tenant_id INTO v_tenant;
+    IF v_tenant IS NOT NULL THEN
+        PERFORM belfry.remove_idle_tenant(v_tenant);
+    END IF;
     RETURN true;
 END $$;

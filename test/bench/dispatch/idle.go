@@ -96,7 +96,7 @@ func (r *suite) measureIdleQueues(ctx context.Context, out *rig.Report, n int) (
 // isTimed reports whether the server runs a statement at fixed times, even without requests. These are the canary of the
 // listener, every 10 s, and the sweeps.
 func isTimed(s load.Statement) bool {
-	return s.Text == canary || s.Text == "postgres/listen/notify" || strings.HasPrefix(s.Text, "sweep/")
+	return s.Text == canary || s.Text == "postgres/listen/notify" || strings.HasPrefix(s.Text, "engine/sweep/")
 }
 
 // waitWritten blocks until the server has written the history of the minute in which the requests arrived.

@@ -5,8 +5,6 @@ WITH gone AS (
        AND EXISTS (SELECT 1 FROM belfry.queue q WHERE q.id = $1::bigint AND q.deleted_at IS NOT NULL)
 ), places AS (
     DELETE FROM belfry.limit_slot s WHERE s.group_id = ANY (ARRAY (SELECT gone.id FROM gone))
-), numbers AS (
-    DELETE FROM belfry.limit_number n WHERE n.group_id = ANY (ARRAY (SELECT gone.id FROM gone))
 ), buckets AS (
     DELETE FROM belfry.limit_bucket b WHERE b.group_id = ANY (ARRAY (SELECT gone.id FROM gone))
 ), breakers AS (

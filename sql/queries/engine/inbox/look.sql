@@ -18,10 +18,10 @@ SELECT CASE WHEN coalesce(o.nth, 1) = 1 THEN pg_current_snapshot()::text END AS 
        octet_length(i.payload::text) AS bytes, coalesce(i.transaction_id, '') AS transaction_id, i.trace_id,
        CASE WHEN isfinite(i.visible_at) THEN i.visible_at END AS visible_at,
        coalesce(i.visible_at > clock_timestamp() + interval '366 days', false) AS too_late,
-       CASE WHEN octet_length(i.headers::text) > 65536 THEN '0' ELSE i.headers::text END AS headers
+       CASE WHEN octet_length(i.headers::text) > 65536 THEN '0' ELSE i.headers::text END AS headers, i.tenant
   FROM (SELECT 1) AS always
   LEFT JOIN ordered o ON true
   LEFT JOIN LATERAL (
-        SELECT i.queue, i.partition, i.payload, i.transaction_id, i.trace_id, i.visible_at, i.headers
+        SELECT i.queue, i.partition, i.payload, i.transaction_id, i.trace_id, i.visible_at, i.headers, i.tenant
           FROM belfry.inbox i WHERE i.id = o.id OFFSET 0) AS i ON true
  ORDER BY o.nth

@@ -62,8 +62,8 @@ func New(deps Deps) *Directory {
 	return d
 }
 
-// Open returns the partitions of the given names and creates the missing ones, with their queues.
-func (d *Directory) Open(ctx context.Context, wanted []PartitionName) (map[PartitionName]*queue.Partition, error) {
+// Open returns the partitions of the given names and creates the missing ones, with their queues and tenants.
+func (d *Directory) Open(ctx context.Context, wanted []PartitionName, tenants map[PartitionName]string) (map[PartitionName]*queue.Partition, error) {
 	found := make(map[PartitionName]*queue.Partition, len(wanted))
 	// The answer leaves out partitions of a queue that is deleted at the same time. The next attempt
 	// creates a new queue.
@@ -72,7 +72,7 @@ func (d *Directory) Open(ctx context.Context, wanted []PartitionName) (map[Parti
 		if len(missing) == 0 {
 			return found, nil
 		}
-		opened, created, err := d.open(ctx, missing)
+		opened, created, err := d.open(ctx, missing, tenants)
 		if err != nil {
 			return nil, err
 		}
@@ -90,7 +90,9 @@ func (d *Directory) Open(ctx context.Context, wanted []PartitionName) (map[Parti
 
 // open finds or creates partitions by a query. created counts the new partitions by name. The
 // partitions of a new queue are counted together under an empty partition name.
-func (d *Directory) open(ctx context.Context, missing []PartitionName) (opened []*queue.Partition, created map[PartitionName]int, err error) {
+func (d *Directory) open(
+	ctx context.Context, missing []PartitionName, tenants map[PartitionName]string,
+) (opened []*queue.Partition, created map[PartitionName]int, err error) {
 	queues, partitions := make([]string, len(missing)), make([]string, len(missing))
 	for i, name := range missing {
 		queues[i], partitions[i] = name.Queue, name.Partition
@@ -103,7 +105,7 @@ func (d *Directory) open(ctx context.Context, missing []PartitionName) (opened [
 	}
 	options, more := d.defaults.Options(), d.defaults.Extensions()
 	rows, _ := d.pool.Query(ctx, sqlOpenPartitions, queues, partitions, options.LeaseTime, options.RetryLimit,
-		options.RetryDelay, more.RetryBackoff, more.RetryDelayMax) // rows hold the error
+		options.RetryDelay, more.RetryBackoff, more.RetryDelayMax, tenantsOf(missing, tenants)) // rows hold the error
 	created = map[PartitionName]int{}
 	opened, err = pgx.CollectRows(rows, func(row pgx.CollectableRow) (*queue.Partition, error) {
 		p := &queue.Partition{}
@@ -121,6 +123,20 @@ func (d *Directory) open(ctx context.Context, missing []PartitionName) (opened [
 		return nil, nil, fmt.Errorf("opening %d partitions: %w", len(missing), err)
 	}
 	return opened, created, nil
+}
+
+// tenantsOf returns the tenant of each partition, or NULL for a partition without one. It returns nil if no partition has one.
+func tenantsOf(missing []PartitionName, tenants map[PartitionName]string) []*string {
+	if len(tenants) == 0 {
+		return nil
+	}
+	all := make([]*string, len(missing))
+	for i, name := range missing {
+		if tenant, ok := tenants[name]; ok {
+			all[i] = &tenant
+		}
+	}
+	return all
 }
 
 // Forget removes partitions that do not exist any more from the cache.

@@ -132,6 +132,8 @@ type Call struct {
 	partitions  []names.PartitionName
 	partitionOf []int
 	Opened      []*queue.Partition
+	// tenants are the tenants that the items give to their partitions. Nil if no item has one.
+	tenants map[names.PartitionName]string
 	// First has, for each item, the index of the first item of this call with the same partition and
 	// transaction id. Only these first items are stored.
 	First []int
@@ -176,6 +178,9 @@ func NewCall(items []queue.PushItem) *Call {
 			index[name] = partition
 			call.partitions = append(call.partitions, name)
 		}
+		if _, given := call.tenants[name]; item.Tenant != "" && !given {
+			call.setTenant(name, item.Tenant)
+		}
 		call.partitionOf[i], call.First[i] = partition, i
 		call.IDs[i] = queue.NewID()
 		call.Results[i].TransactionID = item.TransactionID
@@ -194,9 +199,16 @@ func NewCall(items []queue.PushItem) *Call {
 	return call
 }
 
+func (call *Call) setTenant(name names.PartitionName, tenant string) {
+	if call.tenants == nil {
+		call.tenants = map[names.PartitionName]string{}
+	}
+	call.tenants[name] = tenant
+}
+
 // Open opens the partitions of call, creates the missing ones, and returns their lock stripes.
 func (p *Pusher) Open(ctx context.Context, call *Call) ([]batch.LockStripe, error) {
-	opened, err := p.Names.Open(ctx, call.partitions)
+	opened, err := p.Names.Open(ctx, call.partitions, call.tenants)
 	if err != nil {
 		return nil, err
 	}

@@ -59,7 +59,7 @@ func hash(tx *queue.Transaction) []byte {
 	for _, op := range tx.Operations {
 		if push := op.Push; push != nil {
 			add("push", push.Queue, push.Partition, push.TransactionID, push.TraceID.String(), string(push.Payload), push.ProducerSub)
-			add(push.VisibleAt.UTC().String(), string(push.Headers))
+			add(push.VisibleAt.UTC().String(), string(push.Headers), push.Tenant)
 			continue
 		}
 		ack := op.Ack

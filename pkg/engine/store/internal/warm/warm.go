@@ -105,7 +105,7 @@ func (w *sandbox) open(ctx context.Context, tx pgx.Tx) error {
 	name := "warm-up " + queue.NewID().String()
 	var born, queueBorn bool
 	p := &w.partition
-	err := tx.QueryRow(ctx, sqlOpenPartitions, []string{name}, []string{sandboxGroup}, 60, 1, 0, 0, 0).
+	err := tx.QueryRow(ctx, sqlOpenPartitions, []string{name}, []string{sandboxGroup}, 60, 1, 0, 0, 0, nil).
 		Scan(&p.Queue, &p.Name, &p.QueueKey, &p.Key, (*[16]byte)(&p.ID), &p.Sealed, &p.Bounded, &born, &queueBorn, &p.Epoch)
 	if err != nil {
 		return err
