@@ -5430,7 +5430,7 @@ BEGIN
             HINT = 'Use ''retry'', ''deadLetter'' or ''skip''.';
     END IF;
     v := belfry.unblock_partition(queue, partition, consumer_group, action, true);
-    IF NOT v.found THEN
+    IF NOT v.known THEN
         RAISE EXCEPTION 'queue %, its partition % or its consumer group % does not exist, or the group has not read the partition',
             quote_nullable(queue), quote_nullable(partition), quote_nullable(consumer_group) USING ERRCODE = 'undefined_object';
     END IF;
@@ -5451,13 +5451,13 @@ REVOKE ALL ON FUNCTION belfry.unblock(text, text, text, text) FROM PUBLIC;
 -- at once, and its failures and deliveries count from 0. 'deadLetter' makes the message a dead letter with its
 -- last error. 'skip' counts the message as done. The cursor then goes on.
 --
--- found is false if the queue, the partition, or the cursor of the group does not exist. unblocked is false if the
+-- known is false if the queue, the partition, or the cursor of the group does not exist. unblocked is false if the
 -- cursor is not blocked. message_id and transaction_id are NULL if the message was deleted. Locks the cursor. A
 -- wake must follow the commit. With p_in_session no wake can follow, so the cursor stays marked ready although it
 -- may be empty.
 CREATE FUNCTION belfry.unblock_partition(
     p_queue text, p_partition text, p_group text, p_action text, p_in_session boolean,
-    OUT found boolean, OUT unblocked boolean, OUT partition_id bigint, OUT group_id bigint, OUT message_id uuid, OUT transaction_id text
+    OUT known boolean, OUT unblocked boolean, OUT partition_id bigint, OUT group_id bigint, OUT message_id uuid, OUT transaction_id text
 ) LANGUAGE plpgsql SET synchronous_commit = on AS $$
 #variable_conflict use_column
 DECLARE
@@ -5474,7 +5474,7 @@ BEGIN
     PERFORM k.group_id FROM belfry.cursor k
       WHERE k.partition_id = unblock_partition.partition_id AND k.group_id = unblock_partition.group_id
         FOR NO KEY UPDATE;
-    found := FOUND;
+    known := FOUND;
     -- The snapshot of this statement is newer than the lock.
     SELECT k.committed, k.skip, k.attempts, k.failures, k.retry_at INTO c
       FROM belfry.cursor k
@@ -6963,4 +6963,4 @@ BEGIN
         END LOOP;
     END LOOP;
 END $$;
-COMMENT ON FUNCTION belfry.baseline() IS '999cf6ee8934aead8cbe82a568e959bd6cc5affe7a48e06c29a1f09fd4055f26';
+COMMENT ON FUNCTION belfry.baseline() IS 'a12bce242e6eaaf2956c0872b95b7e9417ffad1bed459b8140e5305c261f850c';

@@ -12,7 +12,7 @@ BEGIN
             HINT = 'Use ''retry'', ''deadLetter'' or ''skip''.';
     END IF;
     v := belfry.unblock_partition(queue, partition, consumer_group, action, true);
-    IF NOT v.found THEN
+    IF NOT v.known THEN
         RAISE EXCEPTION 'queue %, its partition % or its consumer group % does not exist, or the group has not read the partition',
             quote_nullable(queue), quote_nullable(partition), quote_nullable(consumer_group) USING ERRCODE = 'undefined_object';
     END IF;
