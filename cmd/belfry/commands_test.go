@@ -38,8 +38,11 @@ const (
 	ordersFile = "echo '{\"customer\": \"c\", \"id\": \"o\"}' > orders.ndjson; "
 	aSchedule  = "belfry schedule set NAME --queue q --every 1h; "
 	orders     = "belfry queue create orders; "
-	serving    = `"msg":"ready"`
-	tlsHealth  = "belfry health --server https://NAME:6632 --ca-file ca.crt"
+	// aBreaker gives the group GROUP of the queue QUEUE a breaker. A pop creates the group.
+	billingBreaker = "belfry group limit billing orders --breaker-failures 5; "
+	aBreaker       = "belfry queue create QUEUE; belfry group limit GROUP QUEUE --breaker-failures 5; belfry pop QUEUE --group GROUP || [ $? = 4 ]; "
+	serving        = `"msg":"ready"`
+	tlsHealth      = "belfry health --server https://NAME:6632 --ca-file ca.crt"
 )
 
 // onServer has the commands that run against a database with a server. The queue shop is encrypted and has two
@@ -94,6 +97,8 @@ var onServer = map[string]documentedRun{
 	"belfry group limit billing orders --remove":                                               {before: orders, want: "CHANGED"},
 	"belfry apply -f limits.yaml":                                                              {want: "orders", more: "; belfry queue limit orders --remove; belfry group limit billing orders --remove"},
 	"belfry export":                                                                            {want: "queues:"},
+	"belfry group breaker GROUP QUEUE":                                                         {before: aBreaker, want: "closed"},
+	"belfry group breaker GROUP QUEUE --close":                                                 {before: aBreaker, want: "GROUP no no"},
 	"belfry group limit GROUP QUEUE --remove":                                                  {before: "belfry queue create QUEUE; ", want: "CHANGED"},
 	"belfry queue limit orders":                                                                {before: orders, want: "LIMITS"},
 	"belfry queue limit orders --tenant-concurrency 5 --fair":                                  {before: orders, more: "; belfry queue limit orders --remove", want: "fair=true tenantConcurrency=5"},
@@ -170,9 +175,13 @@ var ofExamples = map[string]documentedRun{
 	"belfry explain --queue orders --transaction-id order-1 --watch":                           {until: "customer-7"},
 	"belfry export > queues.yaml":                                                              {},
 	"belfry extend 0198f9a1-02b7-7c3e-9d10-4b8e5f6a7c8d --by 5m":                               {more: refused},
-	"belfry group list": {want: "billing"},
-	"belfry group seek billing orders --partition customer-7 --to-end": {more: "--yes", want: "billing orders customer-7"},
-	"belfry group seek billing orders --to 15m":                        {more: "--yes", want: "billing orders"},
+	"belfry group list":                   {want: "billing"},
+	"belfry group breaker billing orders": {want: "closed"},
+	"belfry group breaker billing orders --open 5m --reason 'the bank is down'": {before: billingBreaker, want: "billing yes yes", more: "; belfry group breaker billing orders --close; belfry group limit billing orders --remove"},
+	"belfry group breaker billing orders --close":                               {before: billingBreaker, want: "billing no no", more: "; belfry group limit billing orders --remove"},
+	"belfry group unblock billing orders customer-7 --action retry":             {more: refused, want: "is not blocked"},
+	"belfry group seek billing orders --partition customer-7 --to-end":          {more: "--yes", want: "billing orders customer-7"},
+	"belfry group seek billing orders --to 15m":                                 {more: "--yes", want: "billing orders"},
 	"belfry help COMMAND":          {want: "belfry"},
 	"belfry lag --min-seconds 60":  {want: "GROUP"},
 	"belfry metrics --match queue": {want: "queue"},

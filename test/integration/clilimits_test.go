@@ -46,6 +46,10 @@ func flowCommands(x *terminal) {
 	x.table("would unblock the partition \"p\" for the group \"billing\"", "group", "unblock", "billing", "hard", "p", "--action", "skip", "--dry-run")
 	x.table("GROUP QUEUE PARTITION ACTION TRANSACTION-ID\nbilling hard p skip a", "group", "unblock", "billing", "hard", "p", "--action", "skip")
 	require.Empty(x.t, member(x.json("group", "blocked", "billing", "hard"), "partitions"))
+	for partition, want := range map[string]string{"p": "the partition is not blocked", "none": "not found"} {
+		code, _, problems := x.run("", "group", "unblock", "billing", "hard", partition, "--action", "retry")
+		require.Equal(x.t, []any{1, true}, []any{code, strings.Contains(problems, want)}, problems)
+	}
 
 	const state, changed = "QUEUE GROUP STATE UNTIL OPENINGS OPENED-BY FAILURES-IN-A-ROW REASON\nhard billing ", "QUEUE GROUP CHANGED OPEN UNTIL\nhard billing "
 	x.table(state+"closed - 0 - 1 -", "group", "breaker", "billing", "hard")
