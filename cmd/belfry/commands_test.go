@@ -33,14 +33,13 @@ const (
 	shopURL   = "postgres://user:secret@db:5432/app"
 	// refused is appended to commands with ids or versions that do not exist. It requires exit code 1. short is
 	// appended to measurements.
-	refused    = "|| [ $? = 1 ]"
-	short      = "--warmup 0s --duration 0.1s --server $BELFRY_SERVER"
-	ordersFile = "echo '{\"customer\": \"c\", \"id\": \"o\"}' > orders.ndjson; "
-	aSchedule  = "belfry schedule set NAME --queue q --every 1h; "
-	orders     = "belfry queue create orders; "
-	// aBreaker gives the group GROUP of the queue QUEUE a breaker. A pop creates the group.
+	refused        = "|| [ $? = 1 ]"
+	short          = "--warmup 0s --duration 0.1s --server $BELFRY_SERVER"
+	ordersFile     = "echo '{\"customer\": \"c\", \"id\": \"o\"}' > orders.ndjson; "
+	aSchedule      = "belfry schedule set NAME --queue q --every 1h; "
+	orders         = "belfry queue create orders; "
 	billingBreaker = "belfry group limit billing orders --breaker-failures 5; "
-	aBreaker       = "belfry queue create QUEUE; belfry group limit GROUP QUEUE --breaker-failures 5; belfry pop QUEUE --group GROUP || [ $? = 4 ]; "
+	shopBreaker    = "belfry group limit billing shop --breaker-failures 5; "
 	serving        = `"msg":"ready"`
 	tlsHealth      = "belfry health --server https://NAME:6632 --ca-file ca.crt"
 )
@@ -97,8 +96,8 @@ var onServer = map[string]documentedRun{
 	"belfry group limit billing orders --remove":                                               {before: orders, want: "CHANGED"},
 	"belfry apply -f limits.yaml":                                                              {want: "orders", more: "; belfry queue limit orders --remove; belfry group limit billing orders --remove"},
 	"belfry export":                                                                            {want: "queues:"},
-	"belfry group breaker GROUP QUEUE":                                                         {before: aBreaker, want: "closed"},
-	"belfry group breaker GROUP QUEUE --close":                                                 {before: aBreaker, want: "GROUP no no"},
+	"belfry group breaker GROUP QUEUE":                                                         {before: shopBreaker, want: "closed"},
+	"belfry group breaker GROUP QUEUE --close":                                                 {before: shopBreaker, want: "billing no no"},
 	"belfry group limit GROUP QUEUE --remove":                                                  {before: "belfry queue create QUEUE; ", want: "CHANGED"},
 	"belfry queue limit orders":                                                                {before: orders, want: "LIMITS"},
 	"belfry queue limit orders --tenant-concurrency 5 --fair":                                  {before: orders, more: "; belfry queue limit orders --remove", want: "fair=true tenantConcurrency=5"},

@@ -23,7 +23,7 @@ func newGroupBreaker() *cobra.Command {
 	cmd := &cobra.Command{
 		Use: "breaker GROUP QUEUE", Short: "Show, open or close the breaker of a consumer group", Args: cobra.ExactArgs(2),
 		Long: `Show, open or close the breaker of a consumer group in a queue. Without flags it shows the state. While the breaker is open, the
-group gets no message. The limits of the group must have a breaker; see belfry group limit. docs/flow.md describes breakers.`,
+group gets no message. The limits of the group must have a breaker; see "belfry group limit". docs/flow.md describes breakers.`,
 		Example: `  belfry group breaker billing orders
   belfry group breaker billing orders --open 5m --reason 'the bank is down'
   belfry group breaker billing orders --close`,
