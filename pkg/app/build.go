@@ -176,10 +176,8 @@ func (b builder) build(ctx context.Context) error {
 	b.buildSweeper()
 	letters := deadletter.New(b.pool, sealer, b.bus, b.log)
 	past := history.NewReader(b.pool, b.writer, b.hub.Unwritten)
-	registerGauges(b.reg, b.pool, b.parts, b.log)
 	limits := limit.NewStore(b.pool, b.bus)
-	b.reg.MustRegister(lateness(b.operator.Lateness, b.cfg.Problems.LateAfter), inboxCounts(b.sequencer.Counts), scheduleCounts(schedule.NewStore(b.pool).Counts),
-		openBreakers(limits.OpenBreakers))
+	b.registerMetrics(limits)
 	all, groups := stats.New(b.pool), stats.NewGroups(b.pool)
 	b.api = httpapi.Deps{
 		Auth: auth, Rights: rights.New(b.pool, b.cfg.Auth), Pusher: pushes, Spool: pushes, Verbs: b.verbs, Popper: b.dispatcher, Catalog: b.operator, GroupWriter: b.operator,
@@ -192,6 +190,13 @@ func (b builder) build(ctx context.Context) error {
 		Events: b.hub, Listener: b.listenerState, Inbox: b.inboxState, Flushes: storeMetrics.Flushes, Defaults: b.cfg.Defaults,
 	}
 	return b.buildDashboard(auth, signIn)
+}
+
+// registerMetrics registers the metrics that a scrape reads.
+func (b builder) registerMetrics(limits *limit.Store) {
+	registerGauges(b.reg, b.pool, b.parts, b.log)
+	b.reg.MustRegister(lateness(b.operator.Lateness, b.cfg.Problems.LateAfter), inboxCounts(b.sequencer.Counts), scheduleCounts(schedule.NewStore(b.pool).Counts),
+		openBreakers(limits.OpenBreakers))
 }
 
 // buildSchedules makes the runner of schedules.
