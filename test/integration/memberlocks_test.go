@@ -59,6 +59,7 @@ stream: belfry_admin ACCESS EXCLUSIVE
 stream_cycle: belfry_admin ACCESS EXCLUSIVE
 stream_state: belfry_admin ACCESS EXCLUSIVE
 sweep: belfry_admin ACCESS EXCLUSIVE
+tenant: belfry_admin ACCESS EXCLUSIVE
 trace: belfry_admin ACCESS EXCLUSIVE
 trace_name: belfry_admin ACCESS EXCLUSIVE
 `

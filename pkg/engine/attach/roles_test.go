@@ -45,7 +45,7 @@ func TestEachRoleHasExactlyItsRights(t *testing.T) {
 	require.Equal(t, []string{"grants: SELECT"}, tables)
 	require.Equal(t, consuming, functions)
 	tables, functions = p.rights("belfry_admin")
-	require.Equal(t, []string{"ack", "advance_ids", "await", "change_grant", "extend", "pause", "pop", "resume", "schedule", "subscribe", "unschedule"}, functions)
+	require.Equal(t, []string{"ack", "advance_ids", "await", "change_grant", "close_breaker", "extend", "limit_group", "open_breaker", "pause", "pop", "resume", "schedule", "subscribe", "unblock", "unschedule"}, functions)
 	var all int
 	require.NoError(t, p.conn.QueryRow(t.Context(),
 		`SELECT count(*) FROM pg_class WHERE relnamespace = 'belfry'::regnamespace AND relkind IN ('r', 'v')`).Scan(&all))
