@@ -6,7 +6,8 @@ SELECT t.what, t.mend
           FROM pg_roles r
          CROSS JOIN pg_proc f
          WHERE r.rolname IN ('belfry_producer', 'belfry_consumer', 'belfry_admin') AND f.pronamespace = to_regnamespace('belfry')
-           AND (NOT f.prosecdef OR f.proname = 'await') AND f.proname NOT LIKE ALL (ARRAY['change_pause%', 'change_breaker%', 'set_limits', 'unblock_partition'])
+           AND (NOT f.prosecdef OR f.proname = 'await')
+           AND f.proname NOT LIKE ALL (ARRAY['change_pause%', 'change_breaker%', 'set_limits', 'unblock_partition'])
            AND NOT has_function_privilege(r.oid, f.oid, 'EXECUTE')
         UNION ALL
         SELECT format('row security hides belfry.%I', c.relname), format('ALTER TABLE belfry.%I DISABLE ROW LEVEL SECURITY;', c.relname)
