@@ -7,6 +7,9 @@ const (
 	twoOrders   = `belfry push orders '{"id": 1}' --partition customer-7 && belfry push orders '{"id": 2}' --partition customer-7`
 	oneOrder    = `belfry push orders '{"id": 3}' --partition customer-8`
 	aDeadLetter = twoOrders + ` && m=$(belfry pop orders --group billing -o json) && belfry ack $(echo "$m" | jq -r '.[0] | "\(.partitionId) \(.transactionId)"') --group billing --status dlq`
+	// exhaustedOrder blocks the partition customer-7 for the group billing.
+	exhaustedOrder = twoOrders + ` && belfry queue configure orders --option retryLimit=0 && m=$(belfry pop orders --group billing --partition customer-7 --batch 1 -o json) &&
+		belfry ack $(echo "$m" | jq -r '.[0] | "\(.partitionId) \(.transactionId)"') --group billing --status failed --error 'no stock'`
 	// stored waits until the order of SQL is a message.
 	stored = `belfry pop orders --group $(date +%N) --partition ada --wait 10s`
 	// nextOrder pushes an order whose invoice does not exist.
@@ -35,6 +38,7 @@ var treatments = []treatment{
 	{page: "docs/flow.md", part: "belfry push orders", want: "rateLimit={burst=20 messages=100 per=1s}"},
 	{page: "docs/flow.md", part: "curl", want: `"changed":false`},
 	{page: "docs/flow.md", part: "package main", want: "burst: 100"},
+	{page: "docs/flow.md", part: "group blocked", want: "no stock", before: exhaustedOrder},
 
 	{page: "docs/coming-from/pg-boss.md", part: "delaySeconds: 1", want: "mail to ada"},
 	{page: "docs/coming-from/queen.md", part: "api/v1/push", want: `"partition":"customer-7"`},

@@ -8,11 +8,13 @@ import (
 	"github.com/belfry-mq/belfry/pkg/client/limits"
 )
 
-// Limits are the limits of a consumer group. RateLimit and Breaker are two of them.
 type (
-	Limits    = api.Limits
+	// Limits are the limits of a consumer group.
+	Limits = api.Limits
+	// RateLimit is the rate of Limits.
 	RateLimit = api.RateLimit
-	Breaker   = api.Breaker
+	// Breaker is the circuit breaker of Limits.
+	Breaker = api.Breaker
 )
 
 // Limits returns the calls about limits and breakers; see package limits.

@@ -77,8 +77,8 @@ type AckResult struct {
 type Exhausted string
 
 const (
-	// ExhaustedBlocked: the partition stops before the message, until an operator decides.
+	// ExhaustedBlocked means that the partition stops before the message, until an operator decides.
 	ExhaustedBlocked Exhausted = "blocked"
-	// ExhaustedSkipped: the group skips the message.
+	// ExhaustedSkipped means that the group skips the message.
 	ExhaustedSkipped Exhausted = "skipped"
 )

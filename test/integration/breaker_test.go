@@ -30,7 +30,7 @@ func popIn(t *testing.T, pops int, servers ...*server) <-chan delivery {
 		go func() {
 			reply, err := c.send(t.Context(), popCall("q", "wait=true&timeout=60000"))
 			var d delivery
-			if err == nil && reply.Status == http.StatusOK && json.Unmarshal([]byte(reply.Raw), &d) == nil {
+			if err == nil && reply.Status == http.StatusOK && json.Unmarshal(reply.Raw, &d) == nil {
 				got <- d
 			}
 		}()

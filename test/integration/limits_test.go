@@ -130,7 +130,7 @@ func TestTheLeasesOfAGroupAreLimited(t *testing.T) {
 			for {
 				reply, err := consumer.send(t.Context(), popCall("q", "wait=true&timeout=60000"))
 				var d delivery
-				if err != nil || reply.Status != http.StatusOK || json.Unmarshal([]byte(reply.Raw), &d) != nil {
+				if err != nil || reply.Status != http.StatusOK || json.Unmarshal(reply.Raw, &d) != nil {
 					return
 				}
 				done <- d.Messages[0].TransactionID

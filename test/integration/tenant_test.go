@@ -45,7 +45,7 @@ func TestEachPushSetsTheTenantOfANewPartition(t *testing.T) {
 	until(t, "all partitions exist", func() bool {
 		found := map[string]string{}
 		for _, p := range ask[api.QueueStatus](c, get("/api/v1/status/queues/q")).ok(http.StatusOK).Partitions {
-			found[string(p.Name)] = string(p.Tenant)
+			found[p.Name] = p.Tenant
 		}
 		if len(found) < len(want) {
 			return false

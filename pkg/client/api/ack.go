@@ -65,8 +65,8 @@ type AckResult struct {
 type Exhausted string
 
 const (
-	// Blocked: the partition stops before the message, until an operator decides.
+	// Blocked means that the partition stops before the message, until an operator decides.
 	Blocked Exhausted = "blocked"
-	// Skipped: the group skips the message.
+	// Skipped means that the group skips the message.
 	Skipped Exhausted = "skipped"
 )

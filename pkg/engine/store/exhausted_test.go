@@ -147,7 +147,7 @@ func TestMaxDeliveriesFollowsOnExhausted(t *testing.T) {
 					require.Len(t, b.deadLetters(), 1)
 				}
 				if !viaSQL {
-					require.EqualValues(t, mode == "skip", enginetest.Metric(t, b.reg, "belfry_messages_skipped_total") == 1)
+					require.Equal(t, mode == "skip", enginetest.Metric(t, b.reg, "belfry_messages_skipped_total") == 1)
 				}
 			})
 		}
@@ -228,7 +228,7 @@ func TestUnblock(t *testing.T) {
 			require.False(t, b.holds(`SELECT belfry.unblock('q', 'p', 'g', $1)`, action))
 			d := b.pop(request("g", 9))
 			require.Equal(t, want, transactionIDs(d))
-			require.EqualValues(t, 1, d.Messages[0].Attempt)
+			require.Equal(t, 1, d.Messages[0].Attempt)
 			if action == "deadLetter" {
 				require.Equal(t, []string{"a: no stock (1)"}, b.deadLetters())
 			} else {

@@ -43,7 +43,7 @@ func (h *BlockHandlers) List(p *wire.Params) (any, error) {
 	if queue.CodeOf(err) == queue.CodeNotFound {
 		return wire.NotFound(p, err)
 	}
-	answer := api.BlockedPartitions{Queue: api.Name(name), Group: api.Name(group), Pagination: api.Page{Limit: limit}}
+	answer := api.BlockedPartitions{Queue: name, Group: group, Pagination: api.Page{Limit: limit}}
 	if int64(len(found)) > limit {
 		found = found[:limit]
 		next := strconv.FormatInt(found[limit-1].Key, 10)
@@ -51,7 +51,7 @@ func (h *BlockHandlers) List(p *wire.Params) (any, error) {
 	}
 	answer.Partitions = wire.Each(found, func(b *catalog.Blocked) api.BlockedPartition {
 		return api.BlockedPartition{
-			Partition: api.Name(b.Partition), PartitionID: b.PartitionID.String(), MessageID: wire.IDOrNull(b.MessageID), TransactionID: wire.OrNull(b.TransactionID),
+			Partition: b.Partition, PartitionID: b.PartitionID.String(), MessageID: wire.IDOrNull(b.MessageID), TransactionID: wire.OrNull(b.TransactionID),
 			CreatedAt: wire.OrNull(b.CreatedAt), Failures: b.Failures, Deliveries: b.Deliveries, Waiting: b.Waiting,
 			Error: wire.OrNull(b.Error), BlockedAt: wire.OrNull(b.Since),
 		}
@@ -91,7 +91,7 @@ func (h *BlockHandlers) Unblock(p *wire.Params) (any, error) {
 		return wire.NotFound(p, err)
 	}
 	return api.Unblocked{
-		Success: true, Queue: api.Name(place.Queue), Partition: api.Name(place.Partition), Group: api.Name(place.Group), Action: string(action),
+		Success: true, Queue: place.Queue, Partition: place.Partition, Group: place.Group, Action: string(action),
 		MessageID: wire.IDOrNull(done.MessageID), TransactionID: wire.OrNull(done.TransactionID),
 	}, err
 }
