@@ -33,13 +33,15 @@ const (
 	shopURL   = "postgres://user:secret@db:5432/app"
 	// refused is appended to commands with ids or versions that do not exist. It requires exit code 1. short is
 	// appended to measurements.
-	refused    = "|| [ $? = 1 ]"
-	short      = "--warmup 0s --duration 0.1s --server $BELFRY_SERVER"
-	ordersFile = "echo '{\"customer\": \"c\", \"id\": \"o\"}' > orders.ndjson; "
-	aSchedule  = "belfry schedule set NAME --queue q --every 1h; "
-	orders     = "belfry queue create orders; "
-	serving    = `"msg":"ready"`
-	tlsHealth  = "belfry health --server https://NAME:6632 --ca-file ca.crt"
+	refused        = "|| [ $? = 1 ]"
+	short          = "--warmup 0s --duration 0.1s --server $BELFRY_SERVER"
+	ordersFile     = "echo '{\"customer\": \"c\", \"id\": \"o\"}' > orders.ndjson; "
+	aSchedule      = "belfry schedule set NAME --queue q --every 1h; "
+	orders         = "belfry queue create orders; "
+	billingBreaker = "belfry group limit billing orders --breaker-failures 5; "
+	shopBreaker    = "belfry group limit billing shop --breaker-failures 5; "
+	serving        = `"msg":"ready"`
+	tlsHealth      = "belfry health --server https://NAME:6632 --ca-file ca.crt"
 )
 
 // onServer has the commands that run against a database with a server. The queue shop is encrypted and has two
@@ -95,6 +97,8 @@ var onServer = map[string]documentedRun{
 	"belfry group limit billing orders --remove":                                               {before: orders, want: "CHANGED"},
 	"belfry apply -f limits.yaml":                                                              {want: "orders", more: "; belfry queue limit orders --remove; belfry group limit billing orders --remove"},
 	"belfry export":                                                                            {want: "queues:"},
+	"belfry group breaker GROUP QUEUE":                                                         {before: shopBreaker, want: "closed"},
+	"belfry group breaker GROUP QUEUE --close":                                                 {before: shopBreaker, want: "billing no no"},
 	"belfry group limit GROUP QUEUE --remove":                                                  {before: "belfry queue create QUEUE; ", want: "CHANGED"},
 	"belfry queue limit orders":                                                                {before: orders, want: "LIMITS"},
 	"belfry queue limit orders --tenant-concurrency 5 --fair":                                  {before: orders, more: "; belfry queue limit orders --remove", want: "fair=true tenantConcurrency=5"},
@@ -158,6 +162,9 @@ var ofExamples = map[string]documentedRun{
 	"belfry messages move 5f0c3f0e-63f5-4d2c-8a0b-6a3c6d5a1b11 order-1 --to 15m":               {more: "--if-exists"},
 	"belfry dlq export --queue orders > dead.ndjson":                                           {},
 	"belfry dlq list --queue orders":                                                           {want: "billing"},
+	"belfry group breaker billing orders":                                                      {want: "closed"},
+	"belfry group breaker billing orders --open 5m --reason 'the bank is down'":                {before: billingBreaker, want: "billing yes yes", more: "; belfry group breaker billing orders --close; belfry group limit billing orders --remove"},
+	"belfry group breaker billing orders --close":                                              {before: billingBreaker, want: "billing no no", more: "; belfry group limit billing orders --remove"},
 	"belfry dlq purge orders --all --dry-run":                                                  {want: "orders yes 1 0 1"},
 	"belfry dlq purge orders --group billing --all":                                            {more: "--yes --dry-run", want: "orders yes 1 0 1"},
 	"belfry dlq purge orders --all --save removed.ndjson":                                      {more: "--yes --dry-run", want: "orders yes 1 0 1"},

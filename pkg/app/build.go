@@ -176,20 +176,27 @@ func (b builder) build(ctx context.Context) error {
 	b.buildSweeper()
 	letters := deadletter.New(b.pool, sealer, b.bus, b.log)
 	past := history.NewReader(b.pool, b.writer, b.hub.Unwritten)
-	registerGauges(b.reg, b.pool, b.parts, b.log)
-	b.reg.MustRegister(lateness(b.operator.Lateness, b.cfg.Problems.LateAfter), inboxCounts(b.sequencer.Counts), scheduleCounts(schedule.NewStore(b.pool).Counts))
+	limits := limit.NewStore(b.pool, b.bus)
+	b.registerMetrics(limits)
 	all, groups := stats.New(b.pool), stats.NewGroups(b.pool)
 	b.api = httpapi.Deps{
 		Auth: auth, Rights: rights.New(b.pool, b.cfg.Auth), Pusher: pushes, Spool: pushes, Verbs: b.verbs, Popper: b.dispatcher, Catalog: b.operator, GroupWriter: b.operator,
 
 		GroupReader: groups, Progress: groups, Partitions: groups, Resources: all, Queues: all, Tags: all, Live: all, Totals: b.totals,
 		Problems: problem.New(b.pool, b.cfg.Problems), History: past, Recent: past, Pool: b.connections,
-		DeadLetters: letters, Jobs: b.buildJobs(letters), Schedules: schedule.NewStore(b.pool), Limits: limit.NewStore(b.pool, b.bus), Breakers: limit.NewStore(b.pool, b.bus), MessageStates: all, Traces: trace.New(b.pool, sealer, hostname()),
+		DeadLetters: letters, Jobs: b.buildJobs(letters), Schedules: schedule.NewStore(b.pool), Limits: limits, Breakers: limits, MessageStates: all, Traces: trace.New(b.pool, sealer, hostname()),
 		Audit: audit.NewLog(b.pool, b.log), Texts: b.pool, Confirm: b.pool.Confirm, Owners: owners{catalog.NewOwners(b.pool), b.verbs}, Streams: stream.New(b.pool), MaxQueueMetrics: b.cfg.Metrics.MaxQueues, Switches: switches, Explainer: explain.New(b.pool, b.cfg.Retention.Completed), Doctor: b.doctor(sealer, pushes),
 		Attachments: attach.NewLister(b.pool), Rejections: inbox.NewRejections(b.pool),
 		Events: b.hub, Listener: b.listenerState, Inbox: b.inboxState, Flushes: storeMetrics.Flushes, Defaults: b.cfg.Defaults,
 	}
 	return b.buildDashboard(auth, signIn)
+}
+
+// registerMetrics registers the metrics that a scrape reads.
+func (b builder) registerMetrics(limits *limit.Store) {
+	registerGauges(b.reg, b.pool, b.parts, b.log)
+	b.reg.MustRegister(lateness(b.operator.Lateness, b.cfg.Problems.LateAfter), inboxCounts(b.sequencer.Counts), scheduleCounts(schedule.NewStore(b.pool).Counts),
+		openBreakers(limits.OpenBreakers))
 }
 
 // buildSchedules makes the runner of schedules.

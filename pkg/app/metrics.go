@@ -153,6 +153,19 @@ func scheduleCounts(count func(context.Context) (schedule.Counts, error)) *scrap
 	}
 }
 
+func openBreakers(count func(context.Context) (int64, error)) *scraped {
+	return &scraped{
+		gauges: []*prometheus.Desc{
+			prometheus.NewDesc("belfry_breakers_open",
+				"Breakers of consumer groups that are open or half-open; counted up to 100000.", nil, nil),
+		},
+		read: func(ctx context.Context) ([]float64, error) {
+			found, err := count(ctx)
+			return []float64{float64(found)}, err
+		},
+	}
+}
+
 func lateness(read func(context.Context, time.Duration) (catalog.Lateness, error), lateAfter time.Duration) *scraped {
 	return &scraped{
 		gauges: []*prometheus.Desc{

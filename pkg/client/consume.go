@@ -64,10 +64,10 @@ func (o ConsumeOptions) pop() PopOptions {
 	}
 }
 
-// handled marks the errors of DeadLetter, RetryLater and RetryAfter.
+// handled marks the errors of DeadLetter, RetryLater, RetryAfter and PauseGroup.
 type handled struct {
-	status AckStatus
-	pause  time.Duration
+	status            AckStatus
+	pause, groupPause time.Duration
 	error
 }
 
@@ -82,11 +82,20 @@ func RetryLater(err error) error { return RetryAfter(time.Second, err) }
 // RetryAfter is RetryLater with the given pause. With 0 the message is delivered again at once.
 func RetryAfter(pause time.Duration, err error) error { return decide(Retry, pause, err) }
 
-func decide(status AckStatus, pause time.Duration, err error) error {
+// PauseGroup returns an error that says that a service is down which all messages of the group need. The breaker of the group opens for
+// at least the given pause, up to 24 hours, and the message is delivered again after it. It does not count as a failure. The limits of
+// the group must have a breaker. Otherwise the server refuses the acknowledgment, and the message is delivered again when its lease ends.
+func PauseGroup(pause time.Duration, err error) error {
+	marked := decide(Retry, 0, err)
+	marked.groupPause = pause
+	return marked
+}
+
+func decide(status AckStatus, pause time.Duration, err error) *handled {
 	if err == nil {
 		err = errors.New("the handler gave no reason")
 	}
-	return &handled{status, pause, err}
+	return &handled{status: status, pause: pause, error: err}
 }
 
 // Consume calls handle for each message. When ctx ends, it returns nil:
@@ -101,6 +110,7 @@ func decide(status AckStatus, pause time.Duration, err error) error {
 //   - DeadLetter(err): the message becomes a dead letter.
 //   - RetryLater(err): after a second, the message and all later messages of its partition are delivered again.
 //   - RetryAfter(d, err): like RetryLater, but after d.
+//   - PauseGroup(d, err): like RetryLater, but the group gets no message for d, because its breaker opens.
 //   - ErrAcknowledged: Consume does nothing, because the handler acknowledged the message.
 //   - any other error, a panic, or a payload that does not fit T: the message failed. The message and all later messages of its
 //     partition are delivered again. When the retryLimit of the queue is reached, the message becomes a dead letter.

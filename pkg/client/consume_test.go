@@ -82,6 +82,7 @@ func TestResultsOfHandlersBecomeStatuses(t *testing.T) {
 		require.NoError(t, err)
 		ctx, stop := context.WithCancel(t.Context())
 		var seen []string
+		down := true
 		err = client.Consume(ctx, c, orders, func(_ context.Context, m *client.Message[int]) error {
 			seen = append(seen, fmt.Sprint(m.Data, ".", m.Attempt))
 			switch {
@@ -93,6 +94,9 @@ func TestResultsOfHandlersBecomeStatuses(t *testing.T) {
 				return fmt.Errorf("wrapped: %w", client.DeadLetter(errors.New("never")))
 			case m.Data == 4 && m.Attempt < 4:
 				panic("broken")
+			case m.Data == 5 && down:
+				down = false
+				return client.PauseGroup(30*time.Second, errors.New("the bank is down"))
 			case m.Data == 6:
 				time.AfterFunc(time.Second, stop)
 			}
@@ -106,6 +110,7 @@ func TestResultsOfHandlersBecomeStatuses(t *testing.T) {
 		}
 		require.Equal(t, 1, statuses["p-2 retry"])
 		require.Equal(t, 1, statuses["p-3 dlq"])
+		require.Equal(t, 1, statuses["p-5 retry pause 30"])
 		require.Positive(t, statuses["p-4 failed"])
 		require.Positive(t, statuses["p-7 failed"], "a payload that does not fit fails")
 		require.Zero(t, statuses["p-7 completed"])

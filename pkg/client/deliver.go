@@ -99,6 +99,9 @@ func (d *delivery) end(message *Raw, status AckStatus, pause time.Duration, reas
 	d.ended[message.PartitionID] = true
 	ack := message.Ack(status, reason)
 	ack.RetryAfterSeconds = pause.Seconds()
+	if decided := (*handled)(nil); errors.As(reason, &decided) {
+		ack.PauseGroupSeconds = decided.groupPause.Seconds()
+	}
 	d.finished = append(d.finished, ackItem{Ack: ack, span: d.spans[message]})
 }
 

@@ -216,7 +216,11 @@ func (b *broker) ack(w http.ResponseWriter, body []byte) {
 		if p.lease != ack.LeaseID || !p.until.After(time.Now()) {
 			result["success"], result["error"] = false, "Invalid or expired lease"
 		} else {
-			b.acks = append(b.acks, ack.TransactionID+" "+string(ack.Status))
+			status := string(ack.Status)
+			if ack.PauseGroupSeconds != 0 {
+				status += fmt.Sprint(" pause ", ack.PauseGroupSeconds)
+			}
+			b.acks = append(b.acks, ack.TransactionID+" "+status)
 			b.applyLocked(p, ack)
 		}
 		results = append(results, result)

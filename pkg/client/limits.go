@@ -17,7 +17,7 @@ type (
 	Breaker = api.Breaker
 )
 
-// Limits returns the calls about limits; see package limits.
+// Limits returns the calls about limits and breakers; see package limits.
 func (c *Client) Limits() limits.Limits {
 	return limits.New(func(ctx context.Context, method, path string, query url.Values, body, into any) error {
 		return c.Do(ctx, Request{Method: method, Path: path, Query: query, Body: body}, into)

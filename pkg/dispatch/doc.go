@@ -51,6 +51,8 @@
 //	a push, a transaction, a sequencer commit   events.OnReady after the commit
 //	ack, nack, release, extend                  events.OnReady with what became ready
 //	a lease expires, a delay or window ends     the timer: each probe sets it to the next due instant
+//	a limited group has a token again           the timer: a refused claim has the instant
+//	a lease of a limited group ends             events.OnReady with queue.Room
 //	a queue or partition is created             events.OnCreated
 //	any of these on another instance            the same event, from a notification
 //	a queue is deleted or configured            events.OnResync
@@ -64,6 +66,13 @@
 // name. The other intents with the same name then wait for the resolved target. A resync wakes all intents, and each round then
 // costs one query. An event is a hint and the tables are the truth. The clock of the database decides when something is due.
 // Local clocks only measure waits.
+//
+// # Limits
+//
+// The limits of a group may refuse a claim (Delivery.Limited), or allow nothing after it. Then the target is closed until
+// LimitedIn has passed: no announcement of a partition wakes its intents, and arriving intents wait without a query. At that
+// instant, or when the limits have room, one intent wakes. It probes like every other intent, so no intent knows the limits.
+// Package readiness has the rules (Tracker.SetLimited).
 //
 // # Who forwards a wake
 //

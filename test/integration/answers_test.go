@@ -77,15 +77,16 @@ var small = map[string]string{
 
 // largeAnswers maps routes to the query, body or path that makes the answer large. Other routes get limit=1000.
 var largeAnswers = map[string]string{
-	"GET /api/v1/analytics/worker-metrics":       "?",
-	"GET /api/v1/consumer-groups/:group":         "?",
-	"GET /api/v1/resources/queues/:queue/search": "?limit=1000&name=p",
-	"GET /api/v1/resources/queues":               "?",
-	"GET /api/v1/status/queues/:queue":           "?limit=1000",
-	"GET /api/v1/messages":                       "?limit=1000&queue=big",
-	"POST /streams/v1/state/get":                 `{"query_id":"` + fixedID + `","partition_id":"` + fixedID + `"}`,
-	"GET /ui/*":                                  "ui/dead?q=big&g=g",
-	"GET /api/v1/consumer-groups/lagging":        "?minLagSeconds=0",
+	"GET /api/v1/analytics/worker-metrics":                     "?",
+	"GET /api/v1/consumer-groups/:group":                       "?",
+	"GET /api/v1/resources/queues/:queue/search":               "?limit=1000&name=p",
+	"GET /api/v1/resources/queues":                             "?",
+	"GET /api/v1/status/queues/:queue":                         "?limit=1000",
+	"GET /api/v1/messages":                                     "?limit=1000&queue=big",
+	"POST /streams/v1/state/get":                               `{"query_id":"` + fixedID + `","partition_id":"` + fixedID + `"}`,
+	"GET /ui/*":                                                "ui/dead?q=big&g=g",
+	"GET /api/v1/consumer-groups/lagging":                      "?minLagSeconds=0",
+	"GET /api/v1/consumer-groups/:group/queues/:queue/blocked": "api/v1/consumer-groups/stuck/queues/big/blocked?limit=1000",
 }
 
 // fixedID is the id of each row that a path or a body names.
@@ -130,6 +131,9 @@ var fillLarge = []string{
 	 SELECT 'belfry.queue'::regclass, n || repeat('x', 200), '{insert}', '{}', 'row', false FROM generate_series(1, 1000) n`,
 	`INSERT INTO belfry.schedule (name, queue, every_seconds, payload, scheduled_by, handled_to)
 	 SELECT CASE WHEN n = 1 THEN 't' ELSE n || repeat('x', 100) END, 'big', 60, to_json(repeat('x', 65530)), current_user::regrole, now() FROM generate_series(1, 50) n`,
+	`INSERT INTO belfry.consumer_group (queue_id, name, whole_queue) SELECT q.id, 'stuck', true FROM belfry.queue q WHERE q.name = 'big'`,
+	`INSERT INTO belfry.cursor (partition_id, group_id, ready_at, attempts, failures, retry_at)
+	 SELECT p.id, g.id, belfry.blocked(), 4, 4, belfry.blocked() FROM belfry.partition p JOIN belfry.consumer_group g ON g.queue_id = p.queue_id AND g.name = 'stuck'`,
 	`INSERT INTO belfry.revoked_token (id, expires_at) SELECT n || repeat('x', 200), now() + interval '1 hour' FROM generate_series(1, 1000) n`,
 	`INSERT INTO belfry.history
 	 SELECT date_trunc('minute', now()) - m * interval '1 minute', 1, '` + fixedID + `', 'q' || q || repeat('"', 240), 'g', 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, '{}', 1
@@ -163,7 +167,7 @@ func onLargeTables(t *testing.T, edit func(cfg *httpapi.Config)) *httpapi.Server
 		deps.Attachments, deps.Rejections, deps.History = attach.NewLister(pool), inbox.NewRejections(pool), history.NewReader(pool, nil, nil)
 		deps.Recent, deps.Partitions = history.NewReader(pool, nil, nil), groups
 		deps.Rights, deps.Schedules, deps.Limits = rights.New(pool, token.Config{}), schedule.NewStore(pool), limit.NewStore(pool, &events.Bus{})
-		deps.Breakers = limit.NewStore(pool, &events.Bus{})
+		deps.Breakers, deps.Catalog = limit.NewStore(pool, &events.Bus{}), catalog.New(pool, nil, &events.Bus{}, log)
 		api := http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { s.Handler().ServeHTTP(w, r) })
 		deps.Dashboard, err = dashboard.New(dashboard.DefaultConfig(), dashboard.Deps{API: api, Changes: &source.Changes{}, Log: log})
 		require.NoError(t, err)

@@ -140,7 +140,7 @@ func TestCommands(t *testing.T) {
 	t.Setenv("BELFRY_CONTEXTS", filepath.Join(home, "contexts.yaml"))
 	s := start(t)
 	x := &terminal{t: t, server: s.base, ran: map[string]bool{}}
-	for _, step := range []func(x *terminal){queueCommands, messageCommands, groupCommands, deadLetterCommands, operatorCommands, repairCommands, scheduleCommands, fileCommands, contextCommands} {
+	for _, step := range []func(x *terminal){queueCommands, flowCommands, messageCommands, groupCommands, deadLetterCommands, operatorCommands, repairCommands, scheduleCommands, fileCommands, contextCommands} {
 		step(x)
 	}
 	var missing []string
@@ -278,7 +278,7 @@ func TestCommandsOfAReadOnlyToken(t *testing.T) {
 		{"push", "q", "1"}, {"pop", "q"}, {"tail", "q", "--group", "g"}, {"ack", some, "t"}, {"extend", some}, {"tx", "-f", write(t, `{"operations":[{"type":"push","queue":"q","payload":1}]}`)},
 		{"queue", "configure", "q"}, {"queue", "delete", "q", "--yes"}, {"queue", "pause", "q"}, {"queue", "resume", "q"},
 		{"partition", "pause", "q", "p"}, {"partition", "resume", "q", "p"}, {"group", "seek", "g", "q", "--to-end", "--yes"},
-		{"group", "pause", "g", "q"}, {"group", "resume", "g", "q"}, {"group", "delete", "g", "--yes"}, {"group", "limit", "g", "q", "--remove"}, {"queue", "limit", "q", "--concurrency", "5"}, {"replay", "q", "--to", "1h", "--yes"},
+		{"group", "pause", "g", "q"}, {"group", "resume", "g", "q"}, {"group", "delete", "g", "--yes"}, {"group", "limit", "g", "q", "--remove"}, {"group", "breaker", "g", "q", "--open", "5m"}, {"group", "unblock", "g", "q", "p", "--action", "skip"}, {"queue", "limit", "q", "--concurrency", "5"}, {"replay", "q", "--to", "1h", "--yes"},
 		{"dlq", "redrive", "q", "--all", "--yes"}, {"dlq", "purge", "q", "--all", "--yes"}, {"queue", "purge", "q", "--yes"}, {"messages", "delete", some, "t", "--yes"},
 		{"messages", "dlq", some, "t", "--yes"}, {"messages", "retry", some, "t"}, {"streams", "delete", some, "--yes"},
 		{"maintenance", "push-on", "--yes"}, {"maintenance", "push-off"}, {"maintenance", "pop-on", "--yes"}, {"maintenance", "pop-off"},

@@ -263,3 +263,46 @@ func TestGoClientAdministers(t *testing.T) {
 		require.Equal(t, want, existed)
 	}
 }
+
+// A handler that knows that its service is down opens the breaker of its group, and no failure is counted. An operator opens and
+// closes it too. The metric counts the breaker while it is not closed.
+func TestGoClientPausesAGroup(t *testing.T) {
+	t.Parallel()
+	s := start(t)
+	c := goClient(t, s)
+	_, err := c.Push(t.Context(), goclient.Item{Queue: "orders", TransactionID: "a", Payload: 1})
+	require.NoError(t, err)
+	limits := c.Limits()
+	_, err = limits.Set(t.Context(), "orders", "billing", goclient.Limits{Breaker: &goclient.Breaker{Failures: 5}})
+	require.NoError(t, err)
+	ctx, stop := context.WithCancel(t.Context())
+	defer stop()
+	attempts := 0
+	down := func(context.Context, *goclient.Message[int]) error {
+		attempts++
+		stop()
+		return goclient.PauseGroup(time.Hour, errors.New("the bank is down"))
+	}
+	require.NoError(t, goclient.Consume(ctx, c, goclient.ConsumeOptions{Queue: "orders", Group: "billing"}, down))
+	state, err := limits.Breaker(t.Context(), "orders", "billing")
+	require.NoError(t, err)
+	require.Equal(t, []any{"open", "client", int64(0)}, []any{state.State, *state.OpenedBy, state.FailuresInARow})
+	require.Contains(t, *state.Reason, "the bank is down")
+	require.InDelta(t, time.Hour, time.Until(*state.Until), float64(time.Minute))
+	until(t, "the metric counts the breaker", func() bool { return s.metric(t, "belfry_breakers_open") == 1 })
+
+	changed, err := limits.CloseBreaker(t.Context(), "orders", "billing")
+	require.NoError(t, err)
+	require.True(t, changed.Changed)
+	until(t, "the metric does not count the breaker", func() bool { return s.metric(t, "belfry_breakers_open") == 0 })
+	changed, err = limits.OpenBreaker(t.Context(), "orders", "billing", 2*time.Hour, "maintenance")
+	require.NoError(t, err)
+	require.InDelta(t, 2*time.Hour, time.Until(*changed.Until), float64(time.Minute))
+	until(t, "the metric counts the breaker", func() bool { return s.metric(t, "belfry_breakers_open") == 1 })
+	_, err = limits.Remove(t.Context(), "orders", "billing")
+	require.NoError(t, err)
+	until(t, "a group without a breaker does not count", func() bool { return s.metric(t, "belfry_breakers_open") == 0 })
+	_, err = limits.OpenBreaker(t.Context(), "orders", "billing", 0, "")
+	require.ErrorIs(t, err, goclient.ErrConflict)
+	require.Equal(t, 1, attempts)
+}

@@ -30,16 +30,22 @@ attempt: belfry_admin ACCESS EXCLUSIVE
 audit: belfry_admin ACCESS EXCLUSIVE
 audit_places: belfry_admin ACCESS EXCLUSIVE
 audit_undo: belfry_admin ACCESS EXCLUSIVE
+breaker: belfry_admin ACCESS EXCLUSIVE
+breaker_count: belfry_admin ACCESS EXCLUSIVE
 channel_key: belfry_admin ACCESS EXCLUSIVE
 consumer_group: belfry_admin ACCESS EXCLUSIVE
 cursor: belfry_admin ACCESS EXCLUSIVE
 dead_letter: belfry_admin ACCESS EXCLUSIVE
 grants: belfry_admin ACCESS EXCLUSIVE, belfry_consumer ACCESS SHARE, belfry_producer ACCESS SHARE
 group_deleted: belfry_admin ACCESS EXCLUSIVE
+group_limit: belfry_admin ACCESS EXCLUSIVE
 history: belfry_admin ACCESS EXCLUSIVE
 history_instance: belfry_admin ACCESS EXCLUSIVE
 inbox: belfry_admin ACCESS EXCLUSIVE
 inbox_rejected: belfry_admin ACCESS EXCLUSIVE
+limit_bucket: belfry_admin ACCESS EXCLUSIVE
+limit_number: belfry_admin ACCESS EXCLUSIVE
+limit_slot: belfry_admin ACCESS EXCLUSIVE
 message: belfry_admin ACCESS EXCLUSIVE
 outbox: belfry_admin ACCESS EXCLUSIVE, belfry_producer ACCESS SHARE
 partition: belfry_admin ACCESS EXCLUSIVE

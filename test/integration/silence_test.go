@@ -25,7 +25,7 @@ import (
 // the connection before resign runs.
 var (
 	backgroundStatements = []string{
-		"engine/catalog/lateness", "engine/inbox/counts", "engine/inbox/look", "postgres/listen/key", "postgres/listen/notify", "insight/live/groups", "engine/maintenance/list", "postgres/apply_settings",
+		"engine/catalog/lateness", "engine/inbox/counts", "engine/limit/breakers_open", "engine/inbox/look", "postgres/listen/key", "postgres/listen/notify", "insight/live/groups", "engine/maintenance/list", "postgres/apply_settings",
 		"engine/schedule/due", "engine/schedule/tick", "engine/store/heal", "engine/store/queue_depth", "engine/sweep/done", "engine/sweep/idle_find", "engine/sweep/queues", "engine/sweep/take",
 	}
 	atStop = []string{"insight/history/write"}

@@ -18,7 +18,7 @@ func Commands() []*cobra.Command {
 	all := []*cobra.Command{
 		noun("queue", "Create, show and change queues", queueVerbs, newConfigure(), newQueueLimit(), newQueuePurge()),
 		noun("partition", "Show, pause and resume partitions", partitionVerbs),
-		noun("group", "Show, move and change consumer groups", slices.Concat(groupVerbs, blockedVerbs), newGroupLimit()),
+		noun("group", "Show, move and change consumer groups", slices.Concat(groupVerbs, blockedVerbs), newGroupLimit(), newGroupBreaker()),
 		noun("dlq", "Show, redrive and delete dead letters", deadLetterVerbs, newDeadLetterExport()),
 		noun("messages", "Show and change stored messages", messageVerbs),
 		noun("schedule", "Create, show and change schedules", scheduleVerbs),

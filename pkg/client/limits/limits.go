@@ -1,4 +1,4 @@
-// Package limits has the calls of the Go client about the limits of consumer groups. A program gets them from Client.Limits:
+// Package limits has the calls of the Go client about the limits and the breakers of consumer groups. A program gets them from Client.Limits:
 //
 //	_, err := c.Limits().Set(ctx, "orders", "billing", client.Limits{
 //		Concurrency: 5, RateLimit: &client.RateLimit{Messages: 100, Per: "1s"},
@@ -13,6 +13,8 @@ import (
 	"context"
 	"net/http"
 	"net/url"
+	"strings"
+	"time"
 
 	"github.com/belfry-mq/belfry/pkg/client/api"
 )
@@ -59,6 +61,30 @@ func (l Limits) SetDefault(ctx context.Context, queue string, to api.Limits) (se
 // RemoveDefault removes the default limits of a queue.
 func (l Limits) RemoveDefault(ctx context.Context, queue string) (set api.LimitsSet, err error) {
 	return set, l.send(ctx, http.MethodDelete, ofQueue(queue), nil, nil, &set)
+}
+
+// Breaker returns the state of the breaker of a group.
+func (l Limits) Breaker(ctx context.Context, queue, group string) (state api.BreakerState, err error) {
+	return state, l.send(ctx, http.MethodGet, breakerOf(queue, group), nil, nil, &state)
+}
+
+// OpenBreaker opens the breaker of a group. The group gets no message until the pause is over. The pause is at most 24 hours. With 0 it is
+// the pause of the breaker in the limits. The error matches client.ErrConflict if the limits of the group have no breaker.
+func (l Limits) OpenBreaker(ctx context.Context, queue, group string, pause time.Duration, reason string) (changed api.BreakerChanged, err error) {
+	body := api.OpenBreaker{Reason: reason}
+	if pause != 0 {
+		body.Pause = pause.String()
+	}
+	return changed, l.send(ctx, http.MethodPost, breakerOf(queue, group)+"/open", nil, body, &changed)
+}
+
+// CloseBreaker closes the breaker of a group, so the group gets messages at once.
+func (l Limits) CloseBreaker(ctx context.Context, queue, group string) (changed api.BreakerChanged, err error) {
+	return changed, l.send(ctx, http.MethodPost, breakerOf(queue, group)+"/close", nil, nil, &changed)
+}
+
+func breakerOf(queue, group string) string {
+	return strings.TrimSuffix(ofGroup(queue, group), "limits") + "breaker"
 }
 
 func ofGroup(queue, group string) string {

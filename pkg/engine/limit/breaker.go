@@ -18,6 +18,7 @@ import (
 var (
 	sqlBreakerGet    = sql.Query("engine/limit/breaker_get")
 	sqlBreakerChange = sql.Query("engine/limit/breaker_change")
+	sqlBreakersOpen  = sql.Query("engine/limit/breakers_open")
 
 	errNoGroup   = &queue.Error{Code: queue.CodeNotFound, Message: "Consumer group not found"}
 	errNoBreaker = &queue.Error{
@@ -25,6 +26,9 @@ var (
 		Message: "the consumer group has no breaker: set the limit breaker of the group, or pause the group",
 	}
 )
+
+// maxOpen is the largest number that OpenBreakers returns.
+const maxOpen = 100_000
 
 // Breaker is the state of the breaker of a group.
 type Breaker struct {
@@ -57,6 +61,12 @@ func (s *Store) Breaker(ctx context.Context, of Of) (b Breaker, err error) {
 		return b, errNoGroup
 	}
 	return b, postgres.Wrapf(err, "reading the breaker of %+v", of)
+}
+
+// OpenBreakers counts the breakers that are not closed, at most 100,000. Errors: CodeUnavailable.
+func (s *Store) OpenBreakers(ctx context.Context) (n int64, err error) {
+	err = s.pool.QueryRow(ctx, sqlBreakersOpen, int64(maxOpen)).Scan(&n)
+	return n, postgres.Wrapf(err, "counting the open breakers")
 }
 
 // OpenBreaker opens the breaker of a group for a pause. 0 means the pause of the breaker. An open breaker stays open until the later of

@@ -1,6 +1,6 @@
 -- Lists the rights that a server needs and the role of this session does not have. Each row is the part of
 -- a GRANT between GRANT and TO. A server only reads schema_migrations, and only SQL functions change the
--- tables of attachments and grants. Functions of triggers and change_pause_in_session are left
+-- tables of attachments and grants. Functions of triggers and the two functions named below are left
 -- out: belfry.role_grants grants them to no role. CREATE is needed only for the migration of an empty schema.
 SELECT string_agg(p.privilege, ', ' ORDER BY p.place) || ' ON SCHEMA belfry' AS missing
   FROM (VALUES (1, 'USAGE'), (2, 'CREATE')) AS p (place, privilege)
@@ -22,5 +22,5 @@ HAVING count(*) > 0
 SELECT 'EXECUTE ON FUNCTION ' || string_agg(f.oid::regprocedure::text, ', ' ORDER BY f.oid::regprocedure::text)
   FROM pg_proc f
  WHERE f.pronamespace = to_regnamespace('belfry') AND NOT has_function_privilege(f.oid, 'EXECUTE')
-   AND f.prorettype <> 'trigger'::regtype AND f.proname <> 'change_pause_in_session'
+   AND f.prorettype <> 'trigger'::regtype AND f.proname NOT IN ('change_pause_in_session', 'change_breaker_in_session')
 HAVING count(*) > 0
