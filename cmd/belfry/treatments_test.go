@@ -38,6 +38,10 @@ var treatments = []treatment{
 	{page: "docs/flow.md", part: "belfry push orders", want: "rateLimit={burst=20 messages=100 per=1s}"},
 	{page: "docs/flow.md", part: "curl", want: `"changed":false`},
 	{page: "docs/flow.md", part: "package main", want: "burst: 100"},
+	{
+		page: "docs/flow.md", part: "group breaker", want: "billing yes yes",
+		before: "belfry group limit billing orders --breaker-failures 5 && { belfry pop orders --group billing --auto-ack || [ $? = 4 ]; }",
+	},
 	{page: "docs/flow.md", part: "group blocked", want: "no stock", before: exhaustedOrder},
 
 	{page: "docs/coming-from/pg-boss.md", part: "delaySeconds: 1", want: "mail to ada"},
