@@ -101,7 +101,7 @@ var onServer = map[string]documentedRun{
 	"belfry group breaker GROUP QUEUE --close":                                                 {before: shopBreaker, want: "billing no no"},
 	"belfry group limit GROUP QUEUE --remove":                                                  {before: "belfry queue create QUEUE; ", want: "CHANGED"},
 	"belfry queue limit orders":                                                                {before: orders, want: "LIMITS"},
-	"belfry queue limit orders --tenant-concurrency 5 --fair":                                  {before: orders, more: "; belfry queue limit orders --remove", want: "fair=true tenantConcurrency=5"},
+	"belfry queue limit orders --concurrency 20":                                               {before: orders, more: "; belfry queue limit orders --remove", want: "concurrency=20"},
 	"belfry schedule delete NAME":                                                              {before: aSchedule, more: "--yes", want: "NAME"},
 	"belfry schedule pause NAME":                                                               {before: aSchedule, want: "NAME"},
 	"belfry metrics --match belfry_batch":                                                      {want: "belfry_batch"},

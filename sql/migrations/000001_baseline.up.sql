@@ -4752,10 +4752,6 @@ CREATE FUNCTION belfry.limits_json(l belfry.group_limit) RETURNS json LANGUAGE s
         'concurrency', l.concurrency,
         'rateLimit', CASE WHEN l.rate_messages IS NOT NULL THEN json_build_object(
             'messages', l.rate_messages, 'per', belfry.duration_text(l.rate_per), 'burst', l.rate_burst) END,
-        'tenantConcurrency', l.tenant_concurrency,
-        'tenantRateLimit', CASE WHEN l.tenant_rate_messages IS NOT NULL THEN json_build_object(
-            'messages', l.tenant_rate_messages, 'per', belfry.duration_text(l.tenant_rate_per), 'burst', l.tenant_rate_burst) END,
-        'fair', CASE WHEN l.fair THEN true END,
         'breaker', CASE WHEN l.breaker_pause IS NOT NULL THEN json_build_object(
             'failures', l.breaker_failures, 'share', l.breaker_share,
             'window', CASE WHEN l.breaker_share IS NOT NULL THEN belfry.duration_text(l.breaker_window) END,
@@ -4990,15 +4986,10 @@ DECLARE
     f jsonb := p_limits;
     l belfry.group_limit;
 BEGIN
-    PERFORM belfry.limit_members(f, '{}', '{concurrency,rateLimit,tenantConcurrency,tenantRateLimit,fair,breaker,onExhausted}');
+    PERFORM belfry.limit_members(f, '{}', '{concurrency,rateLimit,breaker,onExhausted}');
     l.concurrency := belfry.limit_number(f, '{concurrency}', 1, 10000);
     SELECT r.* INTO l.rate_messages, l.rate_per, l.rate_burst FROM belfry.read_rate(f, 'rateLimit') AS r;
-    l.tenant_concurrency := belfry.limit_number(f, '{tenantConcurrency}', 1, 10000);
-    SELECT r.* INTO l.tenant_rate_messages, l.tenant_rate_per, l.tenant_rate_burst FROM belfry.read_rate(f, 'tenantRateLimit') AS r;
-    IF jsonb_typeof(nullif(f -> 'fair', 'null')) <> 'boolean' THEN
-        RAISE EXCEPTION 'fair is %', left((f -> 'fair')::text, 80) USING ERRCODE = 'invalid_parameter_value', HINT = 'Give true or false.';
-    END IF;
-    l.fair := coalesce(nullif(f -> 'fair', 'null')::boolean, false);
+    l.fair := false;
     IF f ->> 'onExhausted' NOT IN ('deadLetter', 'block', 'skip') THEN
         RAISE EXCEPTION 'onExhausted is %', left((f -> 'onExhausted')::text, 80) USING ERRCODE = 'invalid_parameter_value',
             HINT = 'Use "deadLetter", "block" or "skip".';
@@ -6969,4 +6960,4 @@ BEGIN
         END LOOP;
     END LOOP;
 END $$;
-COMMENT ON FUNCTION belfry.baseline() IS 'bf80ed0473214b4e688628df74af5cd14a38021e007e2592d6a19e7a8db687e5';
+COMMENT ON FUNCTION belfry.baseline() IS 'f9cde8870400d37cde91f614061d32074c85191989aee0e7324e8a2a9d7a1c5e';

@@ -45,7 +45,7 @@ func TestLimits(t *testing.T) {
 	want := &api.Limits{Concurrency: 1, RateLimit: &api.RateLimit{Messages: 90, Per: "1m30s", Burst: 90}}
 	require.Equal(t, api.LimitsSet{Success: true, Queue: "q", ConsumerGroup: new("g"), Changed: true, Limits: want}, set)
 	require.True(t, c.setLimits(queueLimits, `{"concurrency":2}`).Changed)
-	require.False(t, c.setLimits(queueLimits, `{"concurrency":2,"fair":false}`).Changed)
+	require.False(t, c.setLimits(queueLimits, `{"concurrency":2}`).Changed)
 	pop := func(group string) int { return c.pop("q", "consumerGroup="+group+"&subscriptionMode=all").Status }
 	require.Equal(t, []int{200, 204}, []int{pop("g"), pop("g")})
 	require.Equal(t, []int{200, 200, 204}, []int{pop("other"), pop("other"), pop("other")})
@@ -109,7 +109,7 @@ func TestBadLimitsAreRefused(t *testing.T) {
 		`{"concurrency":10001}`:                                     "concurrency is 10001",
 		`{"concurrency":1.5}`:                                       "concurrency is 1.5",
 		`{"concurrency":"5"}`:                                       `concurrency is "5"`,
-		`{"tenantConcurrency":1e300}`:                               "tenantConcurrency is 1000",
+		`{"concurrency":1e300}`:                                     "concurrency is 1000",
 		`{"rateLimit":100}`:                                         "rateLimit is 100: Give an object with the members messages, per, burst.",
 		`{"rateLimit":{"messages":100}}`:                            "rateLimit has no per",
 		`{"rateLimit":{"per":"1s"}}`:                                "rateLimit has no messages",
@@ -118,8 +118,8 @@ func TestBadLimitsAreRefused(t *testing.T) {
 		`{"rateLimit":{"messages":100,"per":"25h"}}`:                `rateLimit.per is "25h"`,
 		`{"rateLimit":{"messages":100,"per":"0.5ms"}}`:              `rateLimit.per is "0.5ms"`,
 		`{"rateLimit":{"messages":1001,"per":"1ms"}}`:               "rateLimit has 1001 messages in 1ms: The greatest rate is 1000000 messages a second.",
-		`{"tenantRateLimit":{"messages":1,"per":"1s","burst":0}}`:   "tenantRateLimit.burst is 0",
-		`{"fair":"yes"}`:                                            `fair is "yes": Give true or false.`,
+		`{"rateLimit":{"messages":1,"per":"1s","burst":0}}`:         "rateLimit.burst is 0",
+		`{"fair":true}`:                                             "unknown members: fair",
 		`{"breaker":{}}`:                                            "breaker has neither failures nor share",
 		`{"breaker":{"share":1.5}}`:                                 "breaker.share is 1.5",
 		`{"breaker":{"share":"half"}}`:                              `breaker.share is "half"`,
@@ -258,14 +258,14 @@ func TestLimitsAreUndone(t *testing.T) {
 	undo := func() string { return "/api/v1/audit/" + c.audit("limit=1").Entries[0].ID + "/undo" }
 	c.setLimits(limitsOf("g"), `{"concurrency":5}`)
 	first := undo()
-	c.setLimits(limitsOf("g"), `{"concurrency":8,"fair":true}`)
+	c.setLimits(limitsOf("g"), `{"concurrency":8,"onExhausted":"skip"}`)
 	second := undo()
 	for _, call := range []call{get(first), post(first, "")} {
 		refused := ask[json.RawMessage](c.loose(), call)
 		require.Equal(t, http.StatusConflict, refused.Status)
 		require.Contains(t, string(refused.Raw), "the limits were changed again since")
 	}
-	want := []api.UndoneValue{{Name: "limits", Now: json.RawMessage(`{"concurrency":8,"fair":true}`), Then: json.RawMessage(`{"concurrency":5}`)}}
+	want := []api.UndoneValue{{Name: "limits", Now: json.RawMessage(`{"concurrency":8,"onExhausted":"skip"}`), Then: json.RawMessage(`{"concurrency":5}`)}}
 	require.Equal(t, want, ask[api.Undo](c, get(second)).ok(http.StatusOK).Values)
 	require.Equal(t, want, ask[api.Undo](c, post(second, "")).ok(http.StatusOK).Values)
 	require.Equal(t, int64(5), c.showLimits("g").Limits.Concurrency)

@@ -50,7 +50,7 @@ func newQueueLimit() *cobra.Command {
 		Use: "limit QUEUE", Short: "Show or change the default limits of the groups of a queue", Args: cobra.ExactArgs(1),
 		Long: `Show or change the limits of all groups of a queue that have none of their own. Without flags it shows them. ` + limitLong,
 		Example: `  belfry queue limit orders
-  belfry queue limit orders --tenant-concurrency 5 --fair`,
+  belfry queue limit orders --concurrency 20`,
 		ValidArgsFunction: session.Complete([]session.Completion{session.Queues}),
 	}, func(args []string) string { return "/api/v1/resources/queues/" + url.PathEscape(args[0]) + "/limits" }, defaultLimitColumns)
 }
@@ -94,10 +94,6 @@ func limitCommand(cmd *cobra.Command, path func(args []string) string, columns o
 	f.String("concurrency", "", "greatest number of live leases")
 	f.String("rate", "", "greatest rate, such as 100/1s")
 	f.String("burst", "", "messages at once after a time without deliveries (default: the messages of --rate)")
-	f.String("tenant-concurrency", "", "greatest number of live leases of each tenant")
-	f.String("tenant-rate", "", "greatest rate of each tenant")
-	f.String("tenant-burst", "", "burst of each tenant")
-	f.Bool("fair", false, "take turns between the tenants")
 	f.String("breaker-failures", "", "open the breaker after this number of failures in a row")
 	f.String("breaker-share", "", "open the breaker at this share of failures, above 0 and up to 1")
 	f.String("breaker-window", "", "time in which --breaker-share counts (default: 1m)")
@@ -131,12 +127,8 @@ func changeLimits(f *pflag.FlagSet, l *api.Limits) (changed bool, err error) {
 		b = *l.Breaker
 	}
 	set("concurrency", number(&l.Concurrency))
-	set("tenant-concurrency", number(&l.TenantConcurrency))
 	set("rate", rate(&l.RateLimit))
-	set("tenant-rate", rate(&l.TenantRateLimit))
 	set("burst", burst(&l.RateLimit))
-	set("tenant-burst", burst(&l.TenantRateLimit))
-	set("fair", func(value string) error { l.Fair = value == "true"; return nil })
 	set("on-exhausted", text(&l.OnExhausted))
 	set("breaker-failures", number(&b.Failures))
 	set("breaker-share", func(value string) (err error) {

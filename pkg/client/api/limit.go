@@ -9,12 +9,6 @@ type Limits struct {
 	Concurrency int64 `json:"concurrency,omitzero"`
 	// The greatest rate of deliveries. A delivery of n messages counts n times.
 	RateLimit *RateLimit `json:"rateLimit,omitzero"`
-	// As `concurrency`, for each tenant of the group.
-	TenantConcurrency int64 `json:"tenantConcurrency,omitzero"`
-	// As `rateLimit`, for each tenant of the group.
-	TenantRateLimit *RateLimit `json:"tenantRateLimit,omitzero"`
-	// The claims of the group take turns between the tenants.
-	Fair bool `json:"fair,omitzero"`
 	// The circuit breaker of the group. Without it the group has none.
 	Breaker *Breaker `json:"breaker,omitzero"`
 	// What happens to a message whose last retry failed. `deadLetter`: it becomes a dead letter. `block`: its partition stops before it.

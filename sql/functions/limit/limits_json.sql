@@ -4,10 +4,6 @@ CREATE FUNCTION belfry.limits_json(l belfry.group_limit) RETURNS json LANGUAGE s
         'concurrency', l.concurrency,
         'rateLimit', CASE WHEN l.rate_messages IS NOT NULL THEN json_build_object(
             'messages', l.rate_messages, 'per', belfry.duration_text(l.rate_per), 'burst', l.rate_burst) END,
-        'tenantConcurrency', l.tenant_concurrency,
-        'tenantRateLimit', CASE WHEN l.tenant_rate_messages IS NOT NULL THEN json_build_object(
-            'messages', l.tenant_rate_messages, 'per', belfry.duration_text(l.tenant_rate_per), 'burst', l.tenant_rate_burst) END,
-        'fair', CASE WHEN l.fair THEN true END,
         'breaker', CASE WHEN l.breaker_pause IS NOT NULL THEN json_build_object(
             'failures', l.breaker_failures, 'share', l.breaker_share,
             'window', CASE WHEN l.breaker_share IS NOT NULL THEN belfry.duration_text(l.breaker_window) END,

@@ -5,15 +5,10 @@ DECLARE
     f jsonb := p_limits;
     l belfry.group_limit;
 BEGIN
-    PERFORM belfry.limit_members(f, '{}', '{concurrency,rateLimit,tenantConcurrency,tenantRateLimit,fair,breaker,onExhausted}');
+    PERFORM belfry.limit_members(f, '{}', '{concurrency,rateLimit,breaker,onExhausted}');
     l.concurrency := belfry.limit_number(f, '{concurrency}', 1, 10000);
     SELECT r.* INTO l.rate_messages, l.rate_per, l.rate_burst FROM belfry.read_rate(f, 'rateLimit') AS r;
-    l.tenant_concurrency := belfry.limit_number(f, '{tenantConcurrency}', 1, 10000);
-    SELECT r.* INTO l.tenant_rate_messages, l.tenant_rate_per, l.tenant_rate_burst FROM belfry.read_rate(f, 'tenantRateLimit') AS r;
-    IF jsonb_typeof(nullif(f -> 'fair', 'null')) <> 'boolean' THEN
-        RAISE EXCEPTION 'fair is %', left((f -> 'fair')::text, 80) USING ERRCODE = 'invalid_parameter_value', HINT = 'Give true or false.';
-    END IF;
-    l.fair := coalesce(nullif(f -> 'fair', 'null')::boolean, false);
+    l.fair := false;
     IF f ->> 'onExhausted' NOT IN ('deadLetter', 'block', 'skip') THEN
         RAISE EXCEPTION 'onExhausted is %', left((f -> 'onExhausted')::text, 80) USING ERRCODE = 'invalid_parameter_value',
             HINT = 'Use "deadLetter", "block" or "skip".';
