@@ -266,9 +266,7 @@ func TestARaceOfConsumersKeepsTheRate(t *testing.T) {
 			took := leases[len(leases)-1].From.Sub(begun)
 			allowed := float64(b.Burst) + float64(b.Messages)*float64(took)/float64(b.Per)
 			t.Logf("%d messages in %s, %.0f allowed", total, took, allowed)
-			if b.Burst > 7 { // with a smaller burst, a busy machine loses tokens
-				require.Greater(t, float64(total), allowed/2)
-			}
+			require.Greater(t, total, int(b.Burst), "the bucket is filled again; a busy machine loses tokens")
 		})
 	}
 }
